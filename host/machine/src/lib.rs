@@ -1,0 +1,1 @@
+//! The kernel side: cgroups, statistics, volumes, CNI configuration.

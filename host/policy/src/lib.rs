@@ -1,0 +1,1 @@
+//! The Wasm host: loads, limits, calls and records policies.

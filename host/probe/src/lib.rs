@@ -1,0 +1,1 @@
+//! What the node says to workloads: HTTP, TCP and gRPC probes, HTTP hooks.

@@ -1,0 +1,1 @@
+//! What others call: health, metrics, the administration socket.

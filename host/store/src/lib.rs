@@ -1,0 +1,1 @@
+//! What must survive the agent, and the ring of decision records.

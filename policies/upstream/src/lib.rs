@@ -1,0 +1,1 @@
+//! The kubelet's four judgements as a pure library without dependencies.

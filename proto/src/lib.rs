@@ -1,0 +1,1 @@
+//! The gRPC contracts of the node and their types.

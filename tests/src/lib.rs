@@ -1,0 +1,1 @@
+//! Simulator, scenarios, end-to-end tests and benchmarks.
