@@ -1,1 +1,26 @@
-//! Every decision of the node agent, as pure functions: no I/O, no clock, no async.
+//! Every decision of the node agent, pure: no I/O, no clock, no async, no randomness that is not passed in.
+//!
+//! Reading order:
+//! - values: [`id`], [`time`], [`config`], [`paths`]
+//! - what is wanted and what is there: [`pod`], [`observed`], [`sample`]
+//! - what goes in and comes out: [`event`], [`effect`], [`record`], [`say`]
+//! - policies: [`question`], [`decision`], [`ladder`]
+//!
+//! **Invariant:** one event in, effects out, in an order that counts. Nothing here awaits, logs, reads a clock or holds a lock.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod decision;
+pub mod effect;
+pub mod event;
+pub mod id;
+pub mod ladder;
+pub mod observed;
+pub mod paths;
+pub mod pod;
+pub mod question;
+pub mod record;
+pub mod sample;
+pub mod say;
+pub mod time;

@@ -1,0 +1,120 @@
+//! What must survive the agent, per pod. Kernel and runtime state is never copied here.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::effect::StopCause;
+use crate::id::{ContainerId, ContainerName, PodUid};
+use crate::question::{qos::Placement, restart::Termination};
+use crate::time::Wall;
+
+/// One pod's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodRecord {
+    /// The pod.
+    pub uid: PodUid,
+    /// For people, and for cleaning up after a pod that no source declares.
+    pub namespace: String,
+    /// Likewise.
+    pub name: String,
+    /// `status.startTime`.
+    pub started: Wall,
+    /// Set once the pod is being ended; only ever shortened.
+    #[serde(default)]
+    pub stop: Option<Stop>,
+    /// Set once the phase is terminal; sticky.
+    #[serde(default)]
+    pub end: Option<End>,
+    /// The place given at admission, fixed for the life of the pod.
+    #[serde(default)]
+    pub placement: Option<Placement>,
+    /// By container.
+    #[serde(default)]
+    pub containers: BTreeMap<ContainerName, ContainerRecord>,
+}
+
+/// How a pod is being ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stop {
+    /// Why.
+    pub cause: StopCause,
+    /// Seconds between TERM and KILL for all its containers.
+    pub grace_seconds: u64,
+    /// When it began.
+    pub since: Wall,
+}
+
+/// A terminal phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct End {
+    /// True for `Succeeded`, false for `Failed`.
+    pub succeeded: bool,
+    /// `status.reason`.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// `status.message`.
+    #[serde(default)]
+    pub message: Option<String>,
+}
+
+/// One container's memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerRecord {
+    /// Highest restart count seen; never falls.
+    pub restarts: u32,
+    /// Crash backoff.
+    pub backoff: Option<Backoff>,
+    /// Newest last, at most 32.
+    pub history: Vec<Termination>,
+    /// Probe results of the running attempt.
+    pub probes: Option<ProbeRecord>,
+    /// The last end shown as `lastState`, kept when the runtime has forgotten it.
+    pub last: Option<Ended>,
+}
+
+/// A backoff entry: how long the next wait is, and when the entry last moved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Backoff {
+    /// Image and resources that it belongs to: another image begins anew.
+    pub key: String,
+    /// Milliseconds.
+    pub delay: u64,
+    /// When it last moved.
+    pub updated: Wall,
+}
+
+/// What probes had found of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProbeRecord {
+    /// The attempt spoken of.
+    pub id: ContainerId,
+    /// The startup probe has succeeded (or there is none).
+    pub started: bool,
+    /// The readiness probe's published result; None without one.
+    pub ready: Option<bool>,
+}
+
+/// An ended attempt, as a status shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ended {
+    /// The attempt; None for a container that could not be located.
+    pub id: Option<ContainerId>,
+    /// Exit code.
+    pub exit_code: i32,
+    /// `Completed`, `Error`, `OOMKilled`, …
+    pub reason: String,
+    /// Termination message.
+    pub message: String,
+    /// Start instant.
+    pub started: Option<Wall>,
+    /// End instant.
+    pub finished: Option<Wall>,
+}
