@@ -146,7 +146,7 @@ pub enum Act {
         /// The runtime's identifier.
         id: SandboxId,
     },
-    /// Unmount the pod's volumes, remove its cgroup, directories and logs. Idempotent. Answer `Outcome::Unit`.
+    /// Unmount the pod's volumes, remove its cgroup and directories. Idempotent. Answer `Outcome::Unit`.
     CleanUp {
         /// The pod.
         pod: PodUid,
@@ -154,6 +154,8 @@ pub enum Act {
         namespace: String,
         /// For the log directory.
         name: String,
+        /// Nothing of the pod is wanted any more: its logs go too.
+        gone: bool,
     },
     /// One probe attempt. Answer `Outcome::Probed`.
     Probe {

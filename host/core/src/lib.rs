@@ -12,6 +12,7 @@
 
 pub mod config;
 pub mod decision;
+pub mod desired;
 pub mod effect;
 pub mod event;
 pub mod id;

@@ -65,8 +65,8 @@ pub struct End {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerRecord {
-    /// Highest restart count seen; never falls.
-    pub restarts: u32,
+    /// Newest attempt made, which is also its restart count; None before the first. Never falls.
+    pub attempt: Option<u32>,
     /// Crash backoff.
     pub backoff: Option<Backoff>,
     /// Newest last, at most 32.
