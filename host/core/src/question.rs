@@ -200,6 +200,12 @@ pub struct Words {
     /// Name of the container asked about.
     #[serde(default)]
     pub container: Option<String>,
+    /// Names of the rows of a qos question, in its order.
+    #[serde(default)]
+    pub containers: Vec<String>,
+    /// Facts that are texts, by name.
+    #[serde(default)]
+    pub texts: BTreeMap<String, String>,
 }
 
 /// Words of one pod.
@@ -293,6 +299,10 @@ pub struct NodeFacts {
     pub network_not_ready: bool,
     /// Pods with a running container.
     pub running_pods: u32,
+    /// Millicores.
+    pub cpu_capacity: u64,
+    /// Millicores.
+    pub cpu_allocatable: u64,
     /// Bytes.
     pub memory_capacity: u64,
     /// Bytes.

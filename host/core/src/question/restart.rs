@@ -12,6 +12,8 @@ pub enum Cause {
     Exited,
     /// The node ended it after a liveness or startup probe.
     Unhealthy,
+    /// It is gone and nobody saw how.
+    Lost,
     /// Creating or starting the container failed.
     StartFailed,
     /// Its postStart hook failed.
