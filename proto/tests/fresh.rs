@@ -1,0 +1,31 @@
+//! The generated code is what the contracts say, wherever that can be found out.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+#[path = "../examples/generate.rs"]
+mod generate;
+
+#[test]
+fn generated_code_is_fresh() {
+    if let Err(why) = std::process::Command::new("protoc").arg("--version").output() {
+        println!("skipped: protoc does not run here ({why}); it is in Debian's protobuf-compiler");
+        return;
+    }
+    let krate = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let fresh = tempfile::tempdir().expect("a temporary directory can be made");
+    generate::generate(krate, fresh.path()).expect("the contracts compile");
+
+    let (found, expected) = (files(&krate.join("src/generated")), files(fresh.path()));
+    let stale: Vec<_> = found.keys().chain(expected.keys()).filter(|name| found.get(*name) != expected.get(*name)).collect();
+    assert!(stale.is_empty(), "stale: {stale:?}; run `cargo run -p polylet-proto --example generate`");
+}
+
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).expect("the folder can be read");
+    entries
+        .map(|entry| entry.expect("the folder can be read").path())
+        .map(|path| (path.file_name().unwrap_or_default().to_string_lossy().into_owned(), std::fs::read(&path)))
+        .map(|(name, bytes)| (name, bytes.expect("the file can be read")))
+        .collect()
+}
