@@ -1,7 +1,7 @@
 //! Every decision of the node agent, pure: no I/O, no clock, no async, no randomness that is not passed in.
 //!
 //! Reading order:
-//! - values: [`id`], [`time`], [`config`], [`paths`]
+//! - values: [`id`], [`time`], [`quantity`], [`config`], [`paths`]
 //! - what is wanted and what is there: [`pod`], [`observed`], [`sample`]
 //! - what goes in and comes out: [`event`], [`effect`], [`record`], [`say`]
 //! - policies: [`question`], [`decision`], [`ladder`]
@@ -20,6 +20,7 @@ pub mod ladder;
 pub mod observed;
 pub mod paths;
 pub mod pod;
+pub mod quantity;
 pub mod question;
 pub mod record;
 pub mod sample;

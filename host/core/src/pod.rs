@@ -12,6 +12,14 @@ use serde::{Deserialize, Serialize};
 use crate::id::{ContainerName, PodUid};
 use crate::time::Wall;
 
+mod image;
+mod parse;
+mod resources;
+
+pub use image::{container_hash, with_tag};
+pub use parse::PodError;
+pub use resources::qos_class;
+
 /// Where a pod was declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
