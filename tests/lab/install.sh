@@ -41,5 +41,6 @@ fi
 echo "install: apt-get update"
 apt-get -qq update
 for package in "${missing[@]}"; do echo "install: $package"; done
-apt-get -qq install --yes --no-install-recommends "${missing[@]}" >/dev/null
+# Nothing of the user's is removed for it: a conflict is an error.
+apt-get -qq install --yes --no-remove --no-install-recommends "${missing[@]}" >/dev/null
 echo "install: done"
