@@ -3,6 +3,7 @@
 //! Reading order:
 //! - values: [`id`], [`time`], [`quantity`], [`config`], [`paths`]
 //! - what is wanted and what is there: [`pod`], [`observed`], [`sample`]
+//! - rules over them: [`restart`]
 //! - what goes in and comes out: [`event`], [`effect`], [`record`], [`say`]
 //! - policies: [`question`], [`decision`], [`ladder`]
 //!
@@ -10,6 +11,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod guard;
+pub mod ask;
 pub mod config;
 pub mod decision;
 pub mod desired;
@@ -23,6 +26,10 @@ pub mod pod;
 pub mod quantity;
 pub mod question;
 pub mod record;
+pub mod restart;
 pub mod sample;
 pub mod say;
 pub mod time;
+
+#[cfg(test)]
+mod testing;

@@ -101,9 +101,8 @@ fn multiplier(suffix: &str) -> Result<(u32, i32), QuantityError> {
 
 /// `digits` × 10^`exponent` × 2^`shift`, rounded up, saturating.
 fn product(digits: impl Iterator<Item = u8>, exponent: i32, shift: u32) -> u128 {
-    let grown = digits
-        .skip_while(|digit| *digit == 0)
-        .try_fold(0u128, |sum, digit| sum.checked_mul(10)?.checked_add(u128::from(digit)));
+    let grown =
+        digits.skip_while(|digit| *digit == 0).try_fold(0u128, |sum, digit| sum.checked_mul(10)?.checked_add(u128::from(digit)));
     let Some(mantissa) = grown else {
         // More than 38 digits, of which at most 13 are a fraction.
         return u128::MAX;

@@ -63,8 +63,7 @@ impl Pod {
             source,
             created: meta.creation_timestamp.as_ref().map_or(seen, wall),
             restart_policy: policy.unwrap_or(RestartPolicy::Always),
-            grace: seconds("spec.terminationGracePeriodSeconds", spec.termination_grace_period_seconds)?
-                .unwrap_or(DEFAULT_GRACE),
+            grace: seconds("spec.terminationGracePeriodSeconds", spec.termination_grace_period_seconds)?.unwrap_or(DEFAULT_GRACE),
             active_deadline: seconds("spec.activeDeadlineSeconds", spec.active_deadline_seconds)?,
             priority: spec.priority.unwrap_or(0),
             priority_class: spec.priority_class_name.clone().filter(|name| !name.is_empty()),
@@ -150,10 +149,7 @@ fn container(field: &str, kind: ContainerKind, index: usize, c: &v1::Container) 
         post_start: hook("postStart", lifecycle.and_then(|l| l.post_start.as_ref()))?,
         pre_stop: hook("preStop", lifecycle.and_then(|l| l.pre_stop.as_ref()))?,
         resources: resources(&at("resources"), c.resources.as_ref())?,
-        termination_message_path: c
-            .termination_message_path
-            .clone()
-            .unwrap_or_else(|| "/dev/termination-log".to_owned()),
+        termination_message_path: c.termination_message_path.clone().unwrap_or_else(|| "/dev/termination-log".to_owned()),
         message_from_logs_on_error: c.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
         // Of the image as the spec writes it, without a tag of ours: that is what upstream hashes.
         hash: container_hash(&c.name, image),
@@ -287,9 +283,8 @@ fn resources(field: &str, of: Option<&v1::ResourceRequirements>) -> Result<Resou
 }
 
 fn seconds(field: &str, value: Option<i64>) -> Result<Option<Duration>, PodError> {
-    let seconds = |value: i64| {
-        u64::try_from(value).map_err(|_| invalid(field, &value.to_string(), "a number of seconds of at least zero"))
-    };
+    let seconds =
+        |value: i64| u64::try_from(value).map_err(|_| invalid(field, &value.to_string(), "a number of seconds of at least zero"));
     value.map(|value| seconds(value).map(Duration::from_secs)).transpose()
 }
 

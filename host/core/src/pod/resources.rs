@@ -12,10 +12,7 @@ use crate::quantity::{self, QuantityError};
 impl Pod {
     /// Kinds and amounts as `policies/upstream` counts them, in the order of [`Pod::containers`].
     pub fn container_resources(&self) -> Vec<qos::Container> {
-        self.containers
-            .iter()
-            .map(|c| qos::Container { kind: kind(c.kind), resources: amounts(&c.resources) })
-            .collect()
+        self.containers.iter().map(|c| qos::Container { kind: kind(c.kind), resources: amounts(&c.resources) }).collect()
     }
 
     /// What the whole pod asks for: the larger of what runs together and what starts up, or the pod's own `spec.resources`

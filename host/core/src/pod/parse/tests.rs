@@ -92,10 +92,7 @@ fn handlers_are_read_and_their_ports_resolved() {
         get(1, "/a?b", true, vec![("X".into(), "y".into())]),
     );
     check(json!({"httpGet": {"port": "81", "host": ""}}), get(81, "/", false, vec![]));
-    check(
-        json!({"tcpSocket": {"port": "http", "host": "db"}}),
-        Handler::TcpSocket { host: Some("db".into()), port: 8080 },
-    );
+    check(json!({"tcpSocket": {"port": "http", "host": "db"}}), Handler::TcpSocket { host: Some("db".into()), port: 8080 });
     check(json!({"grpc": {"port": 9, "service": "s"}}), Handler::Grpc { port: 9, service: "s".into() });
     check(json!({"exec": {"command": ["a", "b"]}}), Handler::Exec { command: vec!["a".into(), "b".into()] });
 
@@ -130,11 +127,7 @@ fn restart_rules_are_read() {
         {"action": "Restart", "exitCodes": {"operator": "In", "values": [1, 2]}},
         {"action": "RestartAllContainers", "exitCodes": {"operator": "NotIn", "values": [0]}},
     ]}));
-    let rule = |exit_code_in, exit_codes: &[i32], action| RestartRule {
-        exit_code_in,
-        exit_codes: exit_codes.to_vec(),
-        action,
-    };
+    let rule = |exit_code_in, exit_codes: &[i32], action| RestartRule { exit_code_in, exit_codes: exit_codes.to_vec(), action };
     let c = c.unwrap();
     assert_eq!(c.restart_policy, Some(RestartPolicy::Never));
     assert_eq!(
@@ -152,11 +145,7 @@ fn pull_policy_follows_the_tag() {
         ("a@sha256:00", None, PullPolicy::IfNotPresent),
         ("a", Some("Never"), PullPolicy::Never),
     ] {
-        assert_eq!(
-            container(json!({"image": image, "imagePullPolicy": given})).unwrap().pull_policy,
-            expected,
-            "{image}"
-        );
+        assert_eq!(container(json!({"image": image, "imagePullPolicy": given})).unwrap().pull_policy, expected, "{image}");
     }
 }
 
