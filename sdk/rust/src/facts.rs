@@ -2,6 +2,21 @@
 
 use crate::Ask;
 
+/// Makes accessors: a method for each name, with its type and with the function that reads it.
+macro_rules! accessors {
+    ($of:ident { $($(#[$doc:meta])* $method:ident: $type:ty = $read:ident($($argument:literal),+);)* }) => {
+        impl $of<'_> {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $method(self) -> Option<$type> {
+                    super::$read(self.0, $($argument),+)
+                }
+            )*
+        }
+    };
+}
+
 #[rustfmt::skip]
 mod named;
 
@@ -9,11 +24,11 @@ mod named;
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a>(pub(crate) Ask<'a>);
 
-/// Columns of the table "history" of a `restart` question, newest first.
+/// Columns of the table "history" of a `restart` question, oldest first.
 #[derive(Clone, Copy, Debug)]
 pub struct RestartHistory<'a>(Ask<'a>);
 
-/// Columns of the table "history" of a `probe` question, newest first.
+/// Columns of the table "history" of a `probe` question, oldest first.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeHistory<'a>(Ask<'a>);
 
@@ -91,6 +106,26 @@ impl Column {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+fn unsigned(ask: Ask, name: &str) -> Option<u64> {
+    ask.number(name).and_then(|value| u64::try_from(value).ok())
+}
+
+fn code(ask: Ask, name: &str) -> Option<i64> {
+    ask.number(name)
+}
+
+fn flag(ask: Ask, name: &str) -> Option<bool> {
+    ask.number(name).map(|flag| flag != 0)
+}
+
+fn text(ask: Ask, name: &str) -> Option<String> {
+    ask.text(name)
+}
+
+fn column(ask: Ask, table: &str, name: &str) -> Option<Column> {
+    ask.column(table, name)
 }
 
 fn known(value: i64) -> Option<i64> {

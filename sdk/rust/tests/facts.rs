@@ -102,30 +102,22 @@ fn accessors_of(facts: &[Fact]) -> String {
          use super::{Candidates, Column, Containers, Facts, ProbeHistory, RestartHistory};\n",
     );
     for kind in ["Facts", "RestartHistory", "ProbeHistory", "Containers", "Candidates"] {
-        write!(text, "\nimpl {kind}<'_> {{").unwrap();
+        write!(text, "\naccessors! {{ {kind} {{\n").unwrap();
         let of_kind = |fact: &&Fact| SCOPES.iter().any(|(scope, of, _)| *of == kind && *scope == fact.table());
-        for (index, fact) in facts.iter().filter(of_kind).enumerate() {
-            if index > 0 {
-                text.push('\n');
-            }
-            let unit = UNITS.iter().find(|(unit, _)| *unit == fact.unit).map_or("", |(_, meaning)| meaning);
-            let name = fact.name;
+        for fact in facts.iter().filter(of_kind) {
+            let Fact { name, unit, meaning, .. } = fact;
+            let unit = UNITS.iter().find(|(known, _)| known == unit).map_or("", |(_, meaning)| meaning);
             let method = name.replace(['.', '-'], "_");
-            let (of, body) = match (fact.scope.strip_prefix("table "), fact.unit) {
-                (Some(table), _) => ("Column", format!("self.0.column({table:?}, {name:?})")),
-                (None, "text") => ("String", format!("self.0.text({name:?})")),
-                (None, "flag") => ("bool", format!("self.0.number({name:?}).map(|flag| flag != 0)")),
-                (None, "code") => ("i64", format!("self.0.number({name:?})")),
-                (None, _) => ("u64", format!("self.0.number({name:?}).and_then(|value| u64::try_from(value).ok())")),
+            let (kind, read) = match (fact.scope.strip_prefix("table "), fact.unit) {
+                (Some(table), _) => ("Column", format!("column({table:?}, {name:?})")),
+                (None, "text") => ("String", format!("text({name:?})")),
+                (None, "flag") => ("bool", format!("flag({name:?})")),
+                (None, "code") => ("i64", format!("code({name:?})")),
+                (None, _) => ("u64", format!("unsigned({name:?})")),
             };
-            write!(
-                text,
-                "\n    /// `{name}`: {}. Unit: {unit}.\n    #[must_use]\n    pub fn {method}(self) -> Option<{of}> {{\n        {body}\n    }}\n",
-                fact.meaning
-            )
-            .unwrap();
+            writeln!(text, "    /// `{name}`: {meaning}. Unit: {unit}.\n    {method}: {kind} = {read};").unwrap();
         }
-        text.push_str("}\n");
+        text.push_str("} }\n");
     }
     text
 }
