@@ -1,1 +1,3 @@
 //! Simulator, scenarios, end-to-end tests and benchmarks.
+
+pub mod sim;

@@ -1,0 +1,231 @@
+//! Which containers are stopped, started or removed, the sandbox being there.
+
+use crate::effect::StopCause;
+use crate::id::{ContainerId, SandboxId};
+use crate::observed::{Container as Attempt, ContainerState, Observed};
+use crate::pod::{Container, ContainerKind, Pod, RestartPolicy};
+use crate::restart::{RestartDecision, should_restart};
+
+use super::{From, Health, Kill, Run, Start, again, is_live, policy};
+
+/// How far the init containers are.
+pub(super) enum Init {
+    /// App containers may run.
+    Done,
+    /// Not yet.
+    Wait,
+    /// One failed and may not be tried again.
+    Failed,
+}
+
+/// Whether an ended container asks for the whole pod's containers to be started over.
+pub(super) fn restart_all(pod: &Pod, have: &Observed) -> bool {
+    pod.containers.iter().any(|container| {
+        have.newest(container.name.as_str()).is_some_and(|attempt| {
+            attempt.state == ContainerState::Exited
+                && should_restart(pod, container, Some(attempt.exit_code)) == RestartDecision::AllContainers
+        })
+    })
+}
+
+/// Of one name, one attempt lives: the running one, the newest, the one made first. Others are late twins.
+pub(super) fn duplicates(have: &Observed, run: &mut Run) {
+    let mut names: Vec<&str> = have.containers.iter().map(|c| c.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let mut live: Vec<&Attempt> = have.of(name).filter(|c| is_live(c)).collect();
+        live.sort_by_key(|c| (c.state != ContainerState::Running, std::cmp::Reverse(c.attempt), c.created, c.id.clone()));
+        for twin in live.into_iter().skip(1) {
+            match twin.state {
+                ContainerState::Running => run.kill.push(kill(twin, StopCause::Duplicate, "is a second copy")),
+                _ => run.prune.push(twin.id.clone()),
+            }
+        }
+    }
+}
+
+/// Ephemeral containers are started once, never again.
+pub(super) fn ephemeral(pod: &Pod, have: &Observed, run: &mut Run) {
+    for container in pod.of_kind(ContainerKind::Ephemeral) {
+        match have.newest(container.name.as_str()) {
+            None => run.start.push(start(container, From::Nothing)),
+            Some(a) if a.state == ContainerState::Created => run.start.push(start(container, From::Created(a.id.clone()))),
+            Some(_) => {}
+        }
+    }
+}
+
+/// Init containers and sidecars, scanned from the last to the first: the first one of which there is something decides how far the pod is.
+pub(super) fn init(
+    pod: &Pod,
+    have: &Observed,
+    sandbox: &SandboxId,
+    health: &dyn Fn(&ContainerId) -> Health,
+    run: &mut Run,
+) -> Init {
+    let inits: Vec<&Container> = pod.init_containers().collect();
+    if inits.is_empty() {
+        return Init::Done;
+    }
+    // An exited app container may be of an older sandbox: it proves nothing.
+    let apps_live = pod
+        .app_containers()
+        .any(|c| have.newest(c.name.as_str()).is_some_and(|a| is_live(a) && a.sandbox == *sandbox));
+    let mut decided = apps_live;
+    let mut outcome = if apps_live { Init::Done } else { Init::Wait };
+    let mut next = Vec::new();
+    for (i, container) in inits.iter().enumerate().rev() {
+        let sidecar = container.kind == ContainerKind::Sidecar;
+        let newest = live_or_newest(have, container.name.as_str(), sandbox);
+        for old in have.of(container.name.as_str()) {
+            if newest.is_none_or(|n| n.id != old.id) && !is_live(old) {
+                run.prune.push(old.id.clone());
+            }
+        }
+        let Some(attempt) = newest else {
+            if decided && sidecar {
+                next.push(start(container, From::Nothing));
+            }
+            continue;
+        };
+        if decided && !sidecar {
+            continue;
+        }
+        let mut passed = false;
+        match attempt.state {
+            ContainerState::Created => next.push(start(container, From::Created(attempt.id.clone()))),
+            ContainerState::Unknown => {
+                run.kill.push(kill(attempt, StopCause::UnknownState, "is in \"unknown\" state"));
+                if !sidecar && policy(pod, container) == RestartPolicy::Never {
+                    return Init::Failed;
+                }
+            }
+            ContainerState::Running if !sidecar => {}
+            ContainerState::Running => {
+                let found = health(&attempt.id);
+                if found.not_started {
+                    run.kill.push(probe_kill(attempt, StopCause::NotStarted, true));
+                } else if found.started {
+                    passed = true;
+                    if attempt.hash != container.hash {
+                        run.kill.push(definition_kill(attempt, true));
+                    } else if found.unhealthy {
+                        run.kill.push(probe_kill(attempt, StopCause::Unhealthy, true));
+                    }
+                }
+            }
+            ContainerState::Exited => {
+                let failed = attempt.exit_code != 0 || attempt.reason == "OOMKilled";
+                if sidecar {
+                    next.push(start(container, From::Exited(attempt.id.clone())));
+                } else if !failed {
+                    passed = true;
+                } else if again(pod, container, attempt, health) {
+                    next.push(start(container, From::Exited(attempt.id.clone())));
+                } else {
+                    return Init::Failed;
+                }
+            }
+        }
+        if !decided {
+            decided = true;
+            if passed {
+                match inits.get(i + 1) {
+                    None => outcome = Init::Done,
+                    Some(following) => next.push(start(following, From::Nothing)),
+                }
+            }
+        }
+    }
+    if !decided {
+        next.push(start(inits[0], From::Nothing));
+    }
+    // Found from the last to the first; started from the first to the last.
+    next.sort_by_key(|s| inits.iter().position(|c| c.name == s.name));
+    run.start.extend(next);
+    outcome
+}
+
+/// App containers. False when none runs and none is to be started: the pod has run to its end.
+pub(super) fn apps(
+    pod: &Pod,
+    have: &Observed,
+    sandbox: &SandboxId,
+    health: &dyn Fn(&ContainerId) -> Health,
+    run: &mut Run,
+) -> bool {
+    let mut kept = false;
+    for container in pod.app_containers() {
+        let name = container.name.as_str();
+        let Some(attempt) = have.of(name).find(|a| is_live(a)).or_else(|| have.newest(name)) else {
+            run.start.push(start(container, From::Nothing));
+            continue;
+        };
+        let here = attempt.sandbox == *sandbox;
+        let never = policy(pod, container) == RestartPolicy::Never;
+        match attempt.state {
+            ContainerState::Created if here => run.start.push(start(container, From::Created(attempt.id.clone()))),
+            ContainerState::Created => {
+                run.prune.push(attempt.id.clone());
+                run.start.push(start(container, From::Nothing));
+            }
+            ContainerState::Unknown => {
+                run.kill.push(kill(attempt, StopCause::UnknownState, "is in \"unknown\" state"));
+                kept = true;
+            }
+            ContainerState::Exited => {
+                if again(pod, container, attempt, health) {
+                    run.start.push(start(container, From::Exited(attempt.id.clone())));
+                }
+            }
+            ContainerState::Running => {
+                kept = true;
+                let found = health(&attempt.id);
+                if !here {
+                    run.kill.push(kill(attempt, StopCause::SandboxChanged, "is of another sandbox"));
+                } else if attempt.hash != container.hash {
+                    run.kill.push(definition_kill(attempt, true));
+                } else if found.unhealthy {
+                    run.kill.push(probe_kill(attempt, StopCause::Unhealthy, !never));
+                } else if found.not_started {
+                    run.kill.push(probe_kill(attempt, StopCause::NotStarted, !never));
+                }
+            }
+        }
+    }
+    kept || run.start.iter().any(|s| pod.container(s.name.as_str()).is_some_and(|c| c.kind == ContainerKind::App))
+}
+
+/// The attempt in this sandbox that decides; attempts of older sandboxes tell nothing of this one's initialisation.
+fn live_or_newest<'a>(have: &'a Observed, name: &str, sandbox: &SandboxId) -> Option<&'a Attempt> {
+    let here = || have.of(name).filter(|a| a.sandbox == *sandbox);
+    here().find(|a| is_live(a)).or_else(|| here().next())
+}
+
+fn start(container: &Container, from: From) -> Start {
+    Start { name: container.name.clone(), from }
+}
+
+fn kill(attempt: &Attempt, cause: StopCause, what: &str) -> Kill {
+    let message = match cause {
+        StopCause::UnknownState => format!("Container is {}, try killing it before restart", what.trim_start_matches("is ")),
+        _ => format!("Container {} {what}", attempt.name),
+    };
+    Kill { id: attempt.id.clone(), name: attempt.name.clone(), cause, message }
+}
+
+fn definition_kill(attempt: &Attempt, restart: bool) -> Kill {
+    let message = format!("Container {} definition changed{}", attempt.name, suffix(restart));
+    Kill { id: attempt.id.clone(), name: attempt.name.clone(), cause: StopCause::DefinitionChanged, message }
+}
+
+fn probe_kill(attempt: &Attempt, cause: StopCause, restart: bool) -> Kill {
+    let probe = if cause == StopCause::Unhealthy { "liveness" } else { "startup" };
+    let message = format!("Container {} failed {probe} probe{}", attempt.name, suffix(restart));
+    Kill { id: attempt.id.clone(), name: attempt.name.clone(), cause, message }
+}
+
+fn suffix(restart: bool) -> &'static str {
+    if restart { ", will be restarted" } else { "" }
+}

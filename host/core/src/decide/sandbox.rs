@@ -1,0 +1,89 @@
+//! Is the sandbox the right one?
+//!
+//! One difference from upstream: two ready sandboxes do not condemn the pod. The one with running containers stays, the other, the late
+//! twin of a call that timed out and was carried out after all, is stopped.
+
+use crate::id::{ContainerId, SandboxId};
+use crate::observed::{ContainerState, Observed, Sandbox, SandboxState};
+use crate::pod::Pod;
+
+use super::{Health, again};
+
+/// Whether the pod needs a sandbox made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A sandbox was listed whose state could not be had.
+    Look,
+    /// This one serves; the others that are ready are twins.
+    Keep {
+        /// The one to live in.
+        sandbox: SandboxId,
+        /// To be stopped.
+        twins: Vec<SandboxId>,
+    },
+    /// None serves.
+    New {
+        /// Number of the next attempt.
+        attempt: u32,
+        /// There is an old one.
+        replace: bool,
+    },
+}
+
+pub(super) fn need(pod: &Pod, have: &Observed) -> Need {
+    let Some(newest) = have.sandboxes.iter().map(|s| s.attempt).max() else {
+        return Need::New { attempt: 0, replace: false };
+    };
+    if have.sandboxes.iter().any(|s| s.state == SandboxState::Unknown && s.attempt == newest) {
+        return Need::Look;
+    }
+    let ready: Vec<&Sandbox> = have.sandboxes.iter().filter(|s| s.state == SandboxState::Ready).collect();
+    let Some(best) = ready.iter().max_by_key(|s| (runs_something(have, &s.id), s.attempt, s.created)) else {
+        return Need::New { attempt: newest + 1, replace: true };
+    };
+    let wrong_network = best.host_network != pod.host_network;
+    let lost_address = !pod.host_network && best.has_network && best.ips.is_empty();
+    if wrong_network || lost_address {
+        return Need::New { attempt: newest + 1, replace: true };
+    }
+    let twins = ready.iter().filter(|s| s.id != best.id).map(|s| s.id.clone()).collect();
+    Need::Keep { sandbox: best.id.clone(), twins }
+}
+
+/// Whether a new sandbox would have anything to run: a pod that has run to its end gets none.
+pub(super) fn worth(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Health) -> bool {
+    let mut ever = false;
+    for container in pod.app_containers() {
+        match have.newest(container.name.as_str()) {
+            Some(attempt) if attempt.state == ContainerState::Exited => {
+                ever = true;
+                if again(pod, container, attempt, health) {
+                    return true;
+                }
+            }
+            // Still there, or never made: it will have to be started in the new sandbox.
+            Some(attempt) => {
+                ever = true;
+                let never = super::policy(pod, container) == crate::pod::RestartPolicy::Never;
+                if !(never && attempt.started.is_some()) {
+                    return true;
+                }
+            }
+            None => {
+                let failed_for_good = pod.init_containers().any(|init| {
+                    have.newest(init.name.as_str())
+                        .is_some_and(|a| a.state == ContainerState::Exited && a.exit_code != 0 && !again(pod, init, a, health))
+                });
+                if !failed_for_good {
+                    return true;
+                }
+            }
+        }
+    }
+    // Init containers that failed for good end the pod through the same door.
+    !ever && pod.app_containers().next().is_none()
+}
+
+fn runs_something(have: &Observed, sandbox: &SandboxId) -> bool {
+    have.containers.iter().any(|c| c.sandbox == *sandbox && c.state == ContainerState::Running)
+}

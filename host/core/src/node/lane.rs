@@ -1,0 +1,279 @@
+//! The lifecycle lane: prepare, sandbox, then containers one step at a time, each decided on a look that began after the last step ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::decide::{From, Run, Start};
+use crate::effect::{Act, StopCause};
+use crate::event::{CallError, CallErrorKind, Outcome};
+use crate::id::{ContainerId, ContainerName, EffectId};
+use crate::observed::ContainerState;
+use crate::pod::{Container, ContainerKind, Pod};
+use crate::question::restart::Cause;
+use crate::restart::{advance, backoff_key};
+
+use super::cx::{Cx, What};
+use super::worker::{Lane, Life, Place, Pull, Restart, RestartState, Worker};
+
+/// The pod error backoff.
+pub(super) const LATER: Duration = Duration::from_secs(10);
+
+impl Worker {
+    /// Occupies the lane with an act.
+    fn begin(&mut self, cx: &mut Cx<'_>, what: What, act: Act, cancellable: bool) {
+        let id = cx.act(Some(&self.uid), what, act);
+        self.lane = Some(Lane { id, cancellable, cancelled: false });
+    }
+
+    /// Frees the lane, if it was this effect that held it.
+    pub(super) fn free_lane(&mut self, id: EffectId) {
+        if self.lane.as_ref().is_some_and(|lane| lane.id == id) {
+            self.lane = None;
+        }
+    }
+
+    /// Lets the act in the lane go, where that does no harm; its end is still awaited.
+    pub(super) fn cancel_lane(&mut self, cx: &mut Cx<'_>) {
+        if let Some(lane) = self.lane.as_mut().filter(|l| l.cancellable && !l.cancelled) {
+            lane.cancelled = true;
+            cx.out.push(crate::effect::Effect::Cancel(lane.id));
+        }
+    }
+
+    /// Makes the pod's sandbox, its directories and cgroup first. Images of what comes first are fetched meanwhile.
+    pub(super) fn make_sandbox(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>, attempt: u32) {
+        self.fetch_first_images(cx, pod);
+        let Place::Given(placement) = &self.place else { return };
+        let placement = placement.clone();
+        if !pod.host_network
+            && let Err(why) = &cx.shared.network
+        {
+            if !self.told_network {
+                self.told_network = true;
+                let text = format!("network is not ready: {why}");
+                self.say(cx, None, true, "NetworkNotReady", text);
+            }
+            return;
+        }
+        self.told_network = false;
+        if self.hold.is_some_and(|until| !cx.reached(until)) || self.lane.is_some() {
+            return;
+        }
+        if self.prepared {
+            self.begin(cx, What::Sandbox, Act::RunSandbox { pod: pod.clone(), attempt, placement }, true);
+        } else {
+            self.begin(cx, What::Prepare, Act::Prepare { pod: pod.clone(), placement }, true);
+        }
+    }
+
+    /// What will be started first needs its image: begun beside the sandbox.
+    fn fetch_first_images(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>) {
+        let first: Vec<Container> = match pod.init_containers().next() {
+            Some(init) => vec![init.clone()],
+            None => pod.app_containers().cloned().collect(),
+        };
+        for container in first {
+            self.image(cx, &container);
+        }
+    }
+
+    /// Prepare returned.
+    pub(super) fn prepare_done(&mut self, cx: &mut Cx<'_>, result: Result<Outcome, CallError>) {
+        match result {
+            Ok(_) => self.prepared = true,
+            Err(error) if error.kind == CallErrorKind::Cancelled => {}
+            Err(error) => {
+                let (reason, text) = match error.operation.as_str() {
+                    "cgroup" => ("FailedCreatePodContainer", format!("unable to ensure pod container exists: {}", error.message)),
+                    "directories" => ("Failed", format!("error making pod data directories: {}", error.message)),
+                    _ => ("FailedMount", error.message.clone()),
+                };
+                self.say(cx, None, true, reason, text);
+                self.hold = Some(cx.now.mono + LATER);
+            }
+        }
+    }
+
+    /// RunPodSandbox returned.
+    pub(super) fn sandbox_done(&mut self, cx: &mut Cx<'_>, result: Result<Outcome, CallError>) {
+        match result {
+            Ok(_) => self.hold = None,
+            Err(error) if error.kind == CallErrorKind::Cancelled => {}
+            Err(error) => {
+                if self.life == Life::Running {
+                    let text = format!("Failed to create pod sandbox: {}", error.message);
+                    self.say(cx, None, true, "FailedCreatePodSandBox", text);
+                }
+                self.hold = Some(cx.now.mono + LATER);
+                let container = self.pod.as_ref().and_then(|p| p.init_containers().chain(p.app_containers()).next()).cloned();
+                if let Some(container) = container {
+                    self.ask_after_failure(cx, &container, Cause::SandboxFailed);
+                }
+            }
+        }
+    }
+
+    /// Takes the first step that can be taken now.
+    pub(super) fn start_next(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>, run: &Run) {
+        if self.lane.is_some() || self.run_post_start(cx, pod) {
+            return;
+        }
+        for start in &run.start {
+            let Some(container) = pod.container(start.name.as_str()) else { continue };
+            if !self.is_due(cx, container, start) {
+                continue;
+            }
+            if let From::Created(id) = &start.from {
+                let act = Act::StartContainer { pod: pod.clone(), container: container.name.clone(), id: id.clone() };
+                self.begin(cx, What::Start(container.name.clone()), act, false);
+                return;
+            }
+            let Some(image) = self.image(cx, container) else {
+                // The spec's order holds while there is hope of this one; one in backoff holds nobody up.
+                let hopeful = self.pulls.get(&container.name).is_some_and(Pull::in_progress);
+                if hopeful && start.from == From::Nothing && container.kind != ContainerKind::Ephemeral {
+                    return;
+                }
+                continue;
+            };
+            let (Some(sandbox), Place::Given(placement)) = (run.sandbox.clone(), &self.place) else { return };
+            let (placement, attempt, ips) = (placement.clone(), self.next_attempt(&container.name), self.ips(cx));
+            if !self.prepared {
+                self.begin(cx, What::Prepare, Act::Prepare { pod: pod.clone(), placement }, true);
+                return;
+            }
+            self.step_backoff(cx, container, start);
+            self.pulls.remove(&container.name);
+            let act = Act::CreateContainer {
+                pod: pod.clone(),
+                container: container.name.clone(),
+                attempt,
+                sandbox,
+                image,
+                ips,
+                placement,
+            };
+            self.begin(cx, What::Create(container.name.clone()), act, false);
+            return;
+        }
+    }
+
+    /// The number of the next attempt: one beyond the newest that the runtime or the record knows.
+    fn next_attempt(&self, name: &ContainerName) -> u32 {
+        let seen = self.last_seen().and_then(|have| have.of(name.as_str()).map(|c| c.attempt).max());
+        let remembered = self.record.containers.get(name).and_then(|c| c.attempt);
+        seen.max(remembered).map_or(0, |n| n.saturating_add(1))
+    }
+
+    /// Whether a start may happen now: an ended attempt waits out what the policy says.
+    fn is_due(&mut self, cx: &mut Cx<'_>, container: &Container, start: &Start) -> bool {
+        let of = match &start.from {
+            From::Exited(id) => Some(id.clone()),
+            From::Nothing | From::Created(_) => None,
+        };
+        match self.restarts.get(&container.name) {
+            Some(Restart { of: asked, state }) if *asked == of || of.is_none() => match state {
+                RestartState::Asking | RestartState::GivenUp { .. } => false,
+                RestartState::Due { at, .. } => {
+                    let at = *at;
+                    cx.reached(at)
+                }
+            },
+            _ if of.is_some() => {
+                self.ask_after_exit(cx, container, of.as_ref());
+                // Answered at once where the judgement is native.
+                matches!(&self.restarts.get(&container.name).map(|r| &r.state), Some(RestartState::Due { at, .. }) if *at <= cx.now.mono)
+            }
+            _ => true,
+        }
+    }
+
+    /// A start is decided: the backoff moves on.
+    fn step_backoff(&mut self, cx: &mut Cx<'_>, container: &Container, start: &Start) {
+        let bounds = cx.config().restart;
+        let now = cx.now.wall;
+        let finished = match &start.from {
+            From::Exited(id) => {
+                self.last_seen().and_then(|have| have.containers.iter().find(|c| c.id == *id)).and_then(|c| c.finished)
+            }
+            _ => None,
+        };
+        self.restarts.remove(&container.name);
+        let key = backoff_key(container);
+        let record = self.remembered(&container.name);
+        record.owed = None;
+        if let Some(finished) = finished {
+            record.backoff = Some(advance(record.backoff.as_ref(), &key, finished, now, &bounds));
+        }
+    }
+
+    /// CreateContainer returned.
+    pub(super) fn create_done(&mut self, cx: &mut Cx<'_>, name: &ContainerName, result: Result<Outcome, CallError>) {
+        match result {
+            Ok(_) => self.say(cx, Some(name), false, "Created", "Container created"),
+            Err(error) => {
+                let reason = if error.kind == CallErrorKind::Config { "CreateContainerConfigError" } else { "CreateContainerError" };
+                self.start_failed(cx, name, reason, &error);
+            }
+        }
+    }
+
+    /// StartContainer returned.
+    pub(super) fn start_done(&mut self, cx: &mut Cx<'_>, name: &ContainerName, result: Result<Outcome, CallError>) {
+        match result {
+            Ok(_) => {
+                self.say(cx, Some(name), false, "Started", "Container started");
+                self.waiting.remove(name);
+            }
+            Err(error) => self.start_failed(cx, name, "RunContainerError", &error),
+        }
+    }
+
+    fn start_failed(&mut self, cx: &mut Cx<'_>, name: &ContainerName, reason: &'static str, error: &CallError) {
+        self.say(cx, Some(name), true, "Failed", format!("Error: {}", error.message));
+        self.wait(name, reason, error.message.clone());
+        if let Some(container) = self.pod.as_ref().and_then(|p| p.container(name.as_str())).cloned() {
+            self.ask_after_failure(cx, &container, Cause::StartFailed);
+        }
+    }
+
+    /// Runs the postStart hook of a container that has just been started. True while there is one: nothing else starts before it ends.
+    fn run_post_start(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>) -> bool {
+        let Some(have) = self.fresh() else { return false };
+        let running: Vec<(ContainerId, ContainerName)> = have
+            .containers
+            .iter()
+            .filter(|c| c.state == ContainerState::Running)
+            .map(|c| (c.id.clone(), c.name.clone()))
+            .collect();
+        let live: Vec<&ContainerId> = running.iter().map(|(id, _)| id).collect();
+        self.post_start.retain(|id| live.contains(&id));
+        let due = running.iter().find(|(id, _)| self.post_start.contains(id));
+        let Some((id, name)) = due else { return false };
+        let Some(handler) = pod.container(name.as_str()).and_then(|c| c.post_start.clone()) else { return false };
+        self.post_start.remove(id);
+        let act = Act::Hook { pod: self.uid.clone(), container: id.clone(), handler, ips: self.ips(cx), budget: None };
+        self.begin(cx, What::PostStart(name.clone(), id.clone()), act, true);
+        true
+    }
+
+    /// A postStart hook returned; a failure ends the container.
+    pub(super) fn post_start_done(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &ContainerName,
+        id: &ContainerId,
+        result: Result<Outcome, CallError>,
+    ) {
+        let Err(error) = result else { return };
+        if self.life != Life::Running {
+            return;
+        }
+        self.say(cx, Some(name), true, "FailedPostStartHook", "PostStartHook failed");
+        self.wait(name, "PostStartHookError", error.message);
+        let attempt = self.last_seen().and_then(|have| have.containers.iter().find(|c| c.id == *id)).cloned();
+        if let Some((attempt, pod)) = attempt.zip(self.pod.clone()) {
+            self.stop(cx, &attempt, StopCause::HookFailed, "FailedPostStartHook".into(), pod.grace);
+        }
+    }
+}

@@ -1,0 +1,499 @@
+//! One look at one pod: moves its life on, fills its lanes, computes its status.
+//!
+//! **Invariant:** nothing is begun before every source has been heard and the runtime is up.
+//! **Invariant:** the lifecycle lane moves only on an observation begun after the last action ended.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::decide::{Plan, Run, decide};
+use crate::effect::{Act, Effect, StopCause};
+use crate::id::{ContainerId, SandboxId};
+use crate::observed::{Container, Observed, SandboxState};
+use crate::pod::{ContainerKind, Pod, ProbeKind};
+use crate::question::restart::{Cause, Termination};
+use crate::record::{End, Ended, Stop};
+use crate::restart::{RestartDecision, should_restart};
+use crate::status::{Inputs, status, unchanged};
+
+use super::cx::{Cx, What, changed};
+use super::lane::LATER;
+use super::worker::{Life, Place, Worker};
+
+/// Attempts kept in a container's history.
+const HISTORY: usize = 32;
+
+/// What the node must do with a worker after a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    Keep,
+    /// Nothing of the pod is left: drop it.
+    Forget,
+}
+
+impl Worker {
+    /// One look. `wanted` is the pod as declared now; None when no source declares it.
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_>, wanted: Option<&Arc<Pod>>) -> After {
+        let begun = cx.out.len();
+        if !cx.shared.heard || !cx.shared.runtime_up {
+            self.look(cx);
+            self.publish(cx);
+            return After::Keep;
+        }
+        let after = match self.declared(cx, wanted) {
+            After::Forget => After::Forget,
+            After::Keep => self.live(cx),
+        };
+        if after == After::Forget {
+            self.drop_pulls(cx);
+            cx.out.push(Effect::Forget(self.uid.clone()));
+            return After::Forget;
+        }
+        self.look(cx);
+        self.publish(cx);
+        // What is done rests on what is remembered: the record goes first.
+        if let Some(record) = changed(&mut self.stored, &self.record) {
+            cx.out.insert(begun, Effect::Remember(record));
+        }
+        After::Keep
+    }
+
+    /// Takes what the sources say of the pod.
+    fn declared(&mut self, cx: &mut Cx<'_>, wanted: Option<&Arc<Pod>>) -> After {
+        match wanted {
+            Some(pod) => {
+                if self.pod.as_ref() != Some(pod) {
+                    // A removed pod that is declared again under its UID must first be gone: it gets a new life then.
+                    self.pod = Some(pod.clone());
+                    self.status_due = true;
+                }
+                if let Some(deletion) = pod.deletion {
+                    let grace = deletion.grace.unwrap_or(pod.grace);
+                    self.end(cx, StopCause::Deleted, grace);
+                }
+                if self.life == Life::Finished && self.record.stop.as_ref().is_some_and(|s| is_removal(s.cause)) {
+                    self.life = Life::Removing;
+                }
+            }
+            None => match self.life {
+                Life::Queued if self.have_nothing() => return After::Forget,
+                Life::Queued | Life::Running | Life::Stopping => {
+                    // Known neither to a source nor to us: somebody's before us.
+                    let known = self.pod.is_some();
+                    let cause = if known { StopCause::Removed } else { StopCause::Orphan };
+                    let grace = self.pod.as_ref().map_or(Duration::from_secs(1), |p| p.grace);
+                    self.end(cx, cause, grace);
+                }
+                Life::Finished => self.life = Life::Removing,
+                Life::Cleaning | Life::Removing => {}
+            },
+        }
+        After::Keep
+    }
+
+    fn have_nothing(&self) -> bool {
+        self.summary.containers.is_empty() && self.summary.sandboxes.is_empty() && self.record.stop.is_none() && self.stored.is_none()
+    }
+
+    fn live(&mut self, cx: &mut Cx<'_>) -> After {
+        self.continue_stops(cx);
+        match self.life {
+            Life::Queued => {}
+            Life::Running => self.run(cx),
+            Life::Stopping => self.wind_down(cx),
+            Life::Cleaning => self.clean(cx),
+            Life::Finished => self.rest(cx),
+            Life::Removing => return self.vanish(cx),
+        }
+        After::Keep
+    }
+
+    /// Keeps the pod as its spec wants it.
+    fn run(&mut self, cx: &mut Cx<'_>) {
+        let Some(pod) = self.pod.clone() else { return };
+        if self.past_deadline(cx, &pod) {
+            return;
+        }
+        if matches!(self.place, Place::Unknown) {
+            self.ask_for_place(cx, &pod);
+        }
+        self.tend_probes(cx, &pod);
+        let Some(have) = self.fresh().cloned() else { return };
+        self.note_exits(&have);
+        let plan = decide(&pod, &have, &|id| self.health(id));
+        if !matches!(plan, Plan::RestartAll) && !self.restarting_all {
+            self.sweep(cx, &have);
+        }
+        match plan {
+            Plan::Look => {
+                self.look_not_before = cx.now.mono + Duration::from_millis(200);
+                self.hinted = true;
+            }
+            Plan::End(cause) => self.end(cx, cause, pod.grace),
+            Plan::RestartAll => self.restart_all(cx, &have),
+            Plan::Sandbox { attempt, replace } => self.new_sandbox(cx, &pod, &have, attempt, replace),
+            Plan::Run(run) => self.serve(cx, &pod, &have, &run),
+        }
+    }
+
+    /// The sandbox is there: stops what must not run, starts what must.
+    fn serve(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>, have: &Observed, run: &Run) {
+        self.stop_sandboxes(cx, &run.twins);
+        for kill in &run.kill {
+            let Some(attempt) = have.containers.iter().find(|c| c.id == kill.id) else { continue };
+            let grace = self.kill_grace(pod, attempt, kill.cause);
+            if must_follow(pod, attempt, kill.cause) {
+                self.remembered(&attempt.name).owed = Some(attempt.id.clone());
+            }
+            self.stop(cx, attempt, kill.cause, kill.message.clone(), grace);
+        }
+        self.remove(cx, &run.prune, false);
+        self.start_next(cx, pod, run);
+    }
+
+    /// Grace of one container's end: a probe may have its own, and a policy may have said.
+    fn kill_grace(&self, pod: &Pod, attempt: &Container, cause: StopCause) -> Duration {
+        let kind = match cause {
+            StopCause::Unhealthy => ProbeKind::Liveness,
+            StopCause::NotStarted => ProbeKind::Startup,
+            _ => return pod.grace,
+        };
+        let said = self.probes.get(&(attempt.name.clone(), kind)).and_then(|p| p.grace);
+        let own = pod.container(attempt.name.as_str()).and_then(|c| c.probes.get(kind)).and_then(|p| p.grace);
+        said.or(own).unwrap_or(pod.grace)
+    }
+
+    /// Stops all of the pod, then makes a new sandbox.
+    fn new_sandbox(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>, have: &Observed, attempt: u32, replace: bool) {
+        if replace {
+            let newest = have.sandbox().map(|s| s.id.clone());
+            let same_network = have.sandbox().is_none_or(|s| s.host_network == pod.host_network);
+            if same_network && self.told_changed != newest {
+                self.told_changed = newest;
+                let text = "Pod sandbox changed, it will be killed and re-created.";
+                self.say(cx, None, false, "SandboxChanged", text);
+            }
+            if !self.quiet(cx, have, StopCause::SandboxChanged, pod.grace) {
+                return;
+            }
+        }
+        self.make_sandbox(cx, pod, attempt);
+    }
+
+    /// Every container ends at once and is removed; its log stays.
+    fn restart_all(&mut self, cx: &mut Cx<'_>, have: &Observed) {
+        self.restarting_all = true;
+        for attempt in have.containers.iter().filter(|c| Self::runs(c)) {
+            self.stop(cx, attempt, StopCause::RestartAll, format!("Stopping container {}", attempt.name), Duration::ZERO);
+        }
+        if have.containers.iter().any(Self::runs) {
+            return;
+        }
+        // The one that asked for it is removed last, so that the wish is not lost with the agent.
+        let Some(pod) = self.pod.clone() else { return };
+        let asks = |c: &Container| {
+            pod.container(c.name.as_str())
+                .is_some_and(|spec| should_restart(&pod, spec, Some(c.exit_code)) == RestartDecision::AllContainers)
+        };
+        let (last, first): (Vec<&Container>, Vec<&Container>) = have.containers.iter().partition(|c| asks(c));
+        let ids: Vec<ContainerId> = if first.is_empty() { last } else { first }.into_iter().map(|c| c.id.clone()).collect();
+        self.remove(cx, &ids, true);
+        self.restarts.clear();
+        self.post_start.clear();
+        self.restarting_all = false;
+    }
+
+    /// Stops every container, then every sandbox. True once all is quiet.
+    fn quiet(&mut self, cx: &mut Cx<'_>, have: &Observed, cause: StopCause, grace: Duration) -> bool {
+        for attempt in have.containers.iter().filter(|c| Self::runs(c)) {
+            self.stop(cx, attempt, cause, format!("Stopping container {}", attempt.name), grace);
+        }
+        if have.containers.iter().any(Self::runs) || !self.stops.is_empty() {
+            return false;
+        }
+        let sandboxes: Vec<SandboxId> = have.sandboxes.iter().map(|s| s.id.clone()).collect();
+        self.stop_sandboxes(cx, &sandboxes);
+        sandboxes.iter().all(|id| self.stopped_sandboxes.contains(id))
+            && have.sandboxes.iter().all(|s| s.state != SandboxState::Ready)
+    }
+
+    /// Begins to end the pod, or shortens the grace of an end under way. The grace can only shrink.
+    pub(super) fn end(&mut self, cx: &mut Cx<'_>, cause: StopCause, grace: Duration) {
+        let seconds = grace.as_secs().max(1);
+        let shortened = match &mut self.record.stop {
+            Some(stop) if stop.grace_seconds <= seconds => {
+                if is_removal(cause) && !is_removal(stop.cause) {
+                    stop.cause = cause;
+                }
+                false
+            }
+            Some(stop) => {
+                stop.grace_seconds = seconds;
+                if is_removal(cause) {
+                    stop.cause = cause;
+                }
+                true
+            }
+            None => {
+                self.record.stop = Some(Stop { cause, grace_seconds: seconds, since: cx.now.wall });
+                true
+            }
+        };
+        if self.life < Life::Stopping {
+            self.life = Life::Stopping;
+            self.status_due = true;
+            self.drop_pulls(cx);
+            self.cancel_lane(cx);
+            self.restarts.clear();
+            self.post_start.clear();
+            self.hold = None;
+            let ended: Vec<_> = self.probes.keys().filter(|(_, kind)| *kind != ProbeKind::Readiness).cloned().collect();
+            for key in ended {
+                self.drop_probe(cx, &key);
+            }
+        }
+        if shortened && let Some(have) = self.last_seen().cloned() {
+            let grace = self.grace_left(cx);
+            for attempt in have.containers.iter().filter(|c| Self::runs(c)) {
+                if self.stops.contains_key(&attempt.id) {
+                    self.stop(cx, attempt, cause, String::new(), grace);
+                }
+            }
+        }
+    }
+
+    /// What is left of the grace of the pod's end.
+    fn grace_left(&self, cx: &Cx<'_>) -> Duration {
+        let Some(stop) = &self.record.stop else { return Duration::ZERO };
+        let whole = Duration::from_secs(stop.grace_seconds);
+        // A clock that jumped lengthens nothing.
+        whole.saturating_sub(cx.now.wall.since(stop.since)).min(whole)
+    }
+
+    /// All containers, then all sandboxes, then the lane must have come to rest.
+    fn wind_down(&mut self, cx: &mut Cx<'_>) {
+        self.cancel_lane(cx);
+        let Some(have) = self.fresh().cloned() else { return };
+        self.note_exits(&have);
+        let cause = self.record.stop.as_ref().map_or(StopCause::Removed, |s| s.cause);
+        let grace = self.grace_left(cx);
+        if !self.quiet(cx, &have, cause, grace) || self.lane.is_some() {
+            return;
+        }
+        let keys: Vec<_> = self.probes.keys().cloned().collect();
+        for key in keys {
+            self.drop_probe(cx, &key);
+        }
+        self.waiting.clear();
+        self.life = if self.record.stop.as_ref().is_some_and(|s| is_removal(s.cause)) { Life::Removing } else { Life::Cleaning };
+        self.status_due = true;
+        self.live(cx);
+    }
+
+    /// Records the end, then gives back volumes and cgroup.
+    fn clean(&mut self, cx: &mut Cx<'_>) {
+        if self.record.end.is_none()
+            && let Some(status) = self.compute_status(cx)
+        {
+            self.record.end = Some(End {
+                succeeded: status.phase.as_deref() == Some("Succeeded"),
+                reason: status.reason.clone(),
+                message: status.message.clone(),
+            });
+        }
+        self.clean_up(cx, false);
+    }
+
+    fn clean_up(&mut self, cx: &mut Cx<'_>, gone: bool) {
+        if self.lane.is_some() || self.hold.is_some_and(|until| !cx.reached(until)) {
+            return;
+        }
+        let (namespace, name) = (self.record.namespace.clone(), self.record.name.clone());
+        let act = Act::CleanUp { pod: self.uid.clone(), namespace, name, gone };
+        let id = cx.act(Some(&self.uid), What::CleanUp { gone }, act);
+        self.lane = Some(super::worker::Lane { id, cancellable: false, cancelled: false });
+    }
+
+    /// CleanUp returned.
+    pub(super) fn cleaned(&mut self, cx: &mut Cx<'_>, gone: bool, failed: Option<String>) {
+        match failed {
+            None if !gone && self.life == Life::Cleaning => self.life = Life::Finished,
+            None => self.gone = gone,
+            Some(text) => {
+                self.say(cx, None, true, "FailedKillPod", format!("error cleaning up pod: {text}"));
+                self.hold = Some(cx.now.mono + LATER);
+            }
+        }
+        self.status_due = true;
+    }
+
+    /// Finished: nothing runs. Should something be found running after all, it is stopped.
+    fn rest(&mut self, cx: &mut Cx<'_>) {
+        let Some(have) = self.fresh().cloned() else { return };
+        if have.containers.iter().any(Self::runs) || have.sandboxes.iter().any(|s| s.state == SandboxState::Ready) {
+            self.stopped_sandboxes.clear();
+            self.life = Life::Stopping;
+            return self.wind_down(cx);
+        }
+        self.sweep(cx, &have);
+    }
+
+    /// Removing: containers, sandboxes, then directories, cgroup and logs; then the pod is forgotten.
+    fn vanish(&mut self, cx: &mut Cx<'_>) -> After {
+        let Some(have) = self.fresh().cloned() else { return After::Keep };
+        if have.containers.iter().any(Self::runs) || have.sandboxes.iter().any(|s| s.state == SandboxState::Ready) {
+            self.stopped_sandboxes.clear();
+            self.life = Life::Stopping;
+            self.wind_down(cx);
+            return After::Keep;
+        }
+        if !self.remove_all(cx, &have) {
+            return After::Keep;
+        }
+        if self.gone {
+            return After::Forget;
+        }
+        self.clean_up(cx, true);
+        After::Keep
+    }
+
+    /// The active deadline has passed.
+    fn past_deadline(&mut self, cx: &mut Cx<'_>, pod: &Pod) -> bool {
+        let Some(deadline) = pod.active_deadline else { return false };
+        let at = self.record.started + deadline;
+        if cx.now.wall < at {
+            let mono = cx.now.mono_at(at);
+            cx.wake_at(mono);
+            return false;
+        }
+        let text = "Pod was active on the node longer than the specified deadline";
+        self.say(cx, None, false, "DeadlineExceeded", text);
+        self.record.end =
+            Some(End { succeeded: false, reason: Some("DeadlineExceeded".into()), message: Some(text.into()) });
+        self.end(cx, StopCause::DeadlineExceeded, pod.grace);
+        true
+    }
+
+    /// Writes down ends that are new, oldest first.
+    fn note_exits(&mut self, have: &Observed) {
+        for attempt in have.containers.iter().rev() {
+            let name = &attempt.name;
+            let newest_known = self.record.containers.get(name).and_then(|c| c.attempt);
+            if newest_known.is_none_or(|n| n < attempt.attempt) {
+                self.remembered(name).attempt = Some(attempt.attempt);
+            }
+            let Some(finished) = attempt.finished.filter(|_| attempt.state == crate::observed::ContainerState::Exited) else {
+                continue;
+            };
+            let record = self.record.containers.get(name);
+            if record.and_then(|c| c.last.as_ref()).is_some_and(|last| {
+                last.id.as_ref() == Some(&attempt.id) || last.finished.is_some_and(|f| f > finished)
+            }) {
+                continue;
+            }
+            let cause = match self.ended_for(&attempt.id) {
+                Some(StopCause::Unhealthy | StopCause::NotStarted) => Cause::Unhealthy,
+                Some(StopCause::HookFailed) => Cause::HookFailed,
+                _ => Cause::Exited,
+            };
+            let entry = self.remembered(name);
+            entry.history.push(termination(attempt, finished.0, cause));
+            let surplus = entry.history.len().saturating_sub(HISTORY);
+            entry.history.drain(..surplus);
+            entry.last = Some(Ended {
+                id: Some(attempt.id.clone()),
+                exit_code: attempt.exit_code,
+                reason: attempt.reason.clone(),
+                message: attempt.message.clone(),
+                started: attempt.started,
+                finished: attempt.finished,
+            });
+            entry.probes = None;
+        }
+    }
+
+    /// Begins a look when one is wanted and none is under way.
+    fn look(&mut self, cx: &mut Cx<'_>) {
+        let wanted = self.hinted || self.fresh().is_none();
+        if !wanted || self.look.is_some() {
+            return;
+        }
+        let not_before = self.look_not_before;
+        if !cx.reached(not_before) {
+            return;
+        }
+        self.hinted = false;
+        self.look = Some(cx.act(Some(&self.uid), What::Observe, Act::Observe(self.uid.clone())));
+    }
+
+    /// Computes the status where something it shows has changed, and sends it where it differs.
+    fn publish(&mut self, cx: &mut Cx<'_>) {
+        if !self.status_due {
+            return;
+        }
+        self.status_due = false;
+        let Some(new) = self.compute_status(cx) else { return };
+        if self.status.as_ref().is_some_and(|old| unchanged(old, &new)) {
+            return;
+        }
+        let new = Arc::new(new);
+        self.status = Some(new.clone());
+        cx.out.push(Effect::Publish { pod: self.uid.clone(), status: new });
+    }
+
+    fn compute_status(&self, cx: &Cx<'_>) -> Option<k8s_openapi::api::core::v1::PodStatus> {
+        let pod = self.pod.as_ref()?;
+        let have = self.last_seen();
+        let sandbox_ready = have.is_some_and(|h| matches!(crate::decide::sandbox_need(pod, h), crate::decide::Need::Keep { .. }));
+        let probes = self.probe_views();
+        Some(status(&Inputs {
+            pod,
+            observed: have,
+            record: &self.record,
+            waiting: &self.waiting,
+            probes: &probes,
+            previous: self.status.as_deref(),
+            config: cx.config(),
+            sandbox_ready: sandbox_ready && self.life <= Life::Running,
+            stopped: self.life >= Life::Cleaning,
+            now: cx.now.wall,
+        }))
+    }
+}
+
+/// The pod is to leave nothing behind.
+fn is_removal(cause: StopCause) -> bool {
+    matches!(cause, StopCause::Removed | StopCause::Orphan)
+}
+
+/// Whether a kill is to be followed by a start whatever the exit code will be.
+fn must_follow(pod: &Pod, attempt: &Container, cause: StopCause) -> bool {
+    let never = pod.container(attempt.name.as_str()).is_none_or(|c| {
+        c.kind != ContainerKind::Sidecar
+            && c.restart_policy.unwrap_or(pod.restart_policy) == crate::pod::RestartPolicy::Never
+    });
+    match cause {
+        StopCause::DefinitionChanged | StopCause::UnknownState => true,
+        StopCause::Unhealthy | StopCause::NotStarted => !never,
+        _ => false,
+    }
+}
+
+fn termination(attempt: &Container, finished: u64, cause: Cause) -> Termination {
+    let code = attempt.exit_code;
+    Termination {
+        at: finished,
+        ran_for: attempt.started.map_or(0, |s| finished.saturating_sub(s.0)),
+        exit_code: code,
+        signal: u32::try_from(code).ok().filter(|c| (129..=192).contains(c)).map(|c| c - 128),
+        out_of_memory: attempt.reason == "OOMKilled",
+        cause,
+    }
+}
+
+/// Ids of a listing or observation, for the index from id to pod.
+pub(super) fn ids(have: &Observed) -> BTreeSet<String> {
+    let containers = have.containers.iter().map(|c| c.id.as_str().to_owned());
+    containers.chain(have.sandboxes.iter().map(|s| s.id.as_str().to_owned())).collect()
+}

@@ -1,0 +1,201 @@
+//! What the node shows of itself: values, never references.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1;
+use serde::{Deserialize, Serialize};
+
+use crate::effect::Rung;
+use crate::id::PodUid;
+use crate::observed::ContainerState;
+use crate::pod::ProbeKind;
+use crate::question::Hook;
+use crate::time::millis;
+
+use super::Node;
+use super::worker::{RestartState, Worker};
+
+/// One pod, for people and tools.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodView {
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.uid`
+    pub uid: PodUid,
+    /// Where its life stands: `queued`, `running`, `stopping`, `cleaning`, `finished`, `removing`.
+    pub life: String,
+    /// As published.
+    pub status: Option<Arc<v1::PodStatus>>,
+    /// By container.
+    pub containers: BTreeMap<String, ContainerView>,
+    /// Why the pod is being ended, when it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<String>,
+}
+
+/// What the status does not tell of a container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerView {
+    /// `running`, `waiting`, `exited`, `created`, `unknown`, or `absent`.
+    pub state: String,
+    /// Attempts after the first.
+    pub restarts: u32,
+    /// Milliseconds until the next attempt, where one waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_restart_in: Option<u64>,
+    /// The whole delay that the policy gave, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_delay: Option<u64>,
+    /// What the policy said about it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub restart_reason: String,
+    /// By probe: passed, or not yet known.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub probes: BTreeMap<String, Option<bool>>,
+}
+
+/// The node as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeView {
+    /// Name of the node.
+    pub name: String,
+    /// Ready, by upstream's rules as far as a node without an API server has them.
+    pub ready: bool,
+    /// Why not.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    /// Conditions that hold.
+    #[serde(default)]
+    pub pressure: Vec<String>,
+    /// Pods by life.
+    pub pods: BTreeMap<String, usize>,
+}
+
+/// One rung of a hook's ladder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RungView {
+    /// The hook.
+    pub hook: Hook,
+    /// The rung.
+    pub rung: Rung,
+    /// Place from the top.
+    pub place: usize,
+    /// Consecutive failures.
+    pub failures: u32,
+    /// Milliseconds until it is asked again, while its breaker is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resting_for: Option<u64>,
+}
+
+impl Node {
+    /// One pod, or None when the node does not know it.
+    pub fn view(&self, uid: &PodUid, now: crate::time::Mono) -> Option<PodView> {
+        self.workers.get(uid).map(|w| w.view(now))
+    }
+
+    /// All pods, by namespace and name.
+    pub fn views(&self, now: crate::time::Mono) -> Vec<PodView> {
+        let mut all: Vec<PodView> = self.workers.values().map(|w| w.view(now)).collect();
+        all.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+        all
+    }
+
+    /// The node.
+    pub fn node_view(&self) -> NodeView {
+        let mut reasons = Vec::new();
+        if !self.shared.runtime_up {
+            reasons.push("container runtime is down".to_owned());
+        }
+        if let Err(why) = &self.shared.network {
+            reasons.push(why.clone());
+        }
+        if !self.shared.heard {
+            reasons.push("pod sources have not been heard yet".to_owned());
+        }
+        let mut pods = BTreeMap::new();
+        for worker in self.workers.values() {
+            *pods.entry(life(worker)).or_insert(0) += 1;
+        }
+        NodeView {
+            name: self.shared.config.node_name.clone(),
+            ready: reasons.is_empty(),
+            reasons,
+            pressure: self.pressure.conditions(),
+            pods,
+        }
+    }
+
+    /// The ladder of every hook, best rung first; the native one last.
+    pub fn ladder_view(&self, now: crate::time::Mono) -> Vec<RungView> {
+        let ladder = &self.shared.ladder;
+        Hook::ALL
+            .into_iter()
+            .flat_map(|hook| {
+                let bound = ladder.bindings().rungs.get(&hook).cloned().unwrap_or_default();
+                bound.into_iter().chain([Rung::Native]).enumerate().map(move |(place, rung)| (hook, place, rung))
+            })
+            .map(|(hook, place, rung)| {
+                let breaker = ladder.breaker(hook, &rung);
+                let resting_for = breaker.until.map(|u| millis(u.since(now))).filter(|ms| *ms > 0);
+                RungView { hook, rung, place, failures: breaker.failures, resting_for }
+            })
+            .collect()
+    }
+}
+
+impl Worker {
+    fn view(&self, now: crate::time::Mono) -> PodView {
+        let names = self.pod.iter().flat_map(|p| p.containers.iter().map(|c| c.name.clone()));
+        let containers = names
+            .map(|name| {
+                let attempt = self.last_seen().and_then(|have| have.newest(name.as_str()));
+                let mut view = ContainerView {
+                    state: match attempt.map(|a| a.state) {
+                        None => "absent",
+                        Some(ContainerState::Created) => "created",
+                        Some(ContainerState::Running) => "running",
+                        Some(ContainerState::Exited) => "exited",
+                        Some(ContainerState::Unknown) => "unknown",
+                    }
+                    .to_owned(),
+                    restarts: attempt.map(|a| a.attempt).max(self.record.containers.get(&name).and_then(|c| c.attempt)).unwrap_or(0),
+                    ..ContainerView::default()
+                };
+                match self.restarts.get(&name).map(|r| &r.state) {
+                    Some(RestartState::Due { at, delay, reason, .. }) => {
+                        view.next_restart_in = Some(millis(at.since(now)));
+                        view.restart_delay = Some(millis(*delay));
+                        view.restart_reason.clone_from(reason);
+                    }
+                    Some(RestartState::GivenUp { reason }) => view.restart_reason = format!("given up: {reason}"),
+                    Some(RestartState::Asking) | None => {}
+                }
+                view.probes = ProbeKind::ALL
+                    .into_iter()
+                    .filter_map(|kind| Some((kind.as_str().to_lowercase(), self.probes.get(&(name.clone(), kind))?.passed)))
+                    .collect();
+                (name.as_str().to_owned(), view)
+            })
+            .collect();
+        PodView {
+            namespace: self.record.namespace.clone(),
+            name: self.record.name.clone(),
+            uid: self.uid.clone(),
+            life: life(self),
+            status: self.status.clone(),
+            containers,
+            ending: self.record.stop.as_ref().map(|s| format!("{:?}", s.cause)),
+        }
+    }
+}
+
+fn life(worker: &Worker) -> String {
+    format!("{:?}", worker.life).to_lowercase()
+}

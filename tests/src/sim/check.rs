@@ -1,0 +1,160 @@
+//! What must hold in every world, at every moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1;
+use polylet_core::effect::StopCause;
+use polylet_core::id::{ContainerId, PodUid, SandboxId};
+use polylet_core::observed::{ContainerState, SandboxState};
+use polylet_core::pod::{ContainerKind, Pod, ProbeKind};
+
+use super::runtime::Runtime;
+
+/// What the checks have to remember.
+#[derive(Debug, Default)]
+pub(super) struct Check {
+    /// Init containers that ended well, by sandbox.
+    done: BTreeSet<(SandboxId, String)>,
+    /// Containers that have been started, by sandbox.
+    started: BTreeSet<(SandboxId, String)>,
+    /// Attempts whose liveness or startup probe the world has let fail.
+    pub(super) unwell: BTreeSet<(ContainerId, ProbeKind)>,
+    /// Attempts whose postStart hook the world has let fail.
+    pub(super) hook_failed: BTreeSet<ContainerId>,
+    /// Pods that a source has dropped at some time: their end may go on after they are declared again.
+    pub(super) dropped: BTreeSet<PodUid>,
+    phases: BTreeMap<PodUid, String>,
+    restarts: BTreeMap<(PodUid, String), i32>,
+}
+
+impl Check {
+    /// A container starts now.
+    pub(super) fn starts(&mut self, rt: &Runtime, pod: &Pod, id: &ContainerId) -> Result<(), String> {
+        let Some(me) = rt.containers.iter().find(|c| c.seen.id == *id) else { return Ok(()) };
+        let name = me.seen.name.as_str();
+        let copies = rt
+            .containers
+            .iter()
+            .filter(|c| c.uid == me.uid && c.seen.name == me.seen.name && c.seen.state == ContainerState::Running)
+            .count();
+        if copies > 1 {
+            return Err(format!("{copies} copies of {name} of {} run", me.uid));
+        }
+        let sandbox = &me.seen.sandbox;
+        let Some(container) = pod.container(name) else { return Err(format!("{name} is not in the spec")) };
+        let before = pod.init_containers().take_while(|c| container.kind == ContainerKind::App || c.name != container.name);
+        for init in before {
+            let key = (sandbox.clone(), init.name.as_str().to_owned());
+            let ok = if init.kind == ContainerKind::Sidecar { self.started.contains(&key) } else { self.done.contains(&key) };
+            if !ok {
+                return Err(format!("{name} of {} starts before {} is through", me.uid, init.name));
+            }
+        }
+        self.started.insert((sandbox.clone(), name.to_owned()));
+        Ok(())
+    }
+
+    /// A container ended well.
+    pub(super) fn ended(&mut self, sandbox: &SandboxId, name: &str, code: i32) {
+        if code == 0 {
+            self.done.insert((sandbox.clone(), name.to_owned()));
+        }
+    }
+
+    /// The node asks for a stop. `declared` is what it was told last; None before it was told anything.
+    pub(super) fn stop(
+        &self,
+        rt: &Runtime,
+        declared: Option<&BTreeMap<PodUid, std::sync::Arc<Pod>>>,
+        id: &ContainerId,
+        cause: StopCause,
+        timeout_ms: u64,
+    ) -> Result<(), String> {
+        let Some(declared) = declared else { return Err("something is stopped before the sources have been heard".into()) };
+        let Some(live) = rt.containers.iter().find(|c| c.seen.id == *id) else { return Ok(()) };
+        if live.seen.state != ContainerState::Running {
+            return Ok(());
+        }
+        let (uid, name) = (&live.uid, live.seen.name.as_str());
+        let pod = declared.get(uid);
+        let sandbox = rt.sandboxes.iter().find(|(_, _, s)| s.id == live.seen.sandbox).map(|(_, _, s)| s);
+        let newest = rt.sandboxes.iter().filter(|(u, _, _)| u == uid).map(|(_, _, s)| s.attempt).max();
+        let just = match cause {
+            StopCause::Removed | StopCause::Orphan => pod.is_none() || self.dropped.contains(uid),
+            StopCause::Deleted => pod.is_some_and(|p| p.deletion.is_some()),
+            StopCause::Unhealthy => self.unwell.contains(&(id.clone(), ProbeKind::Liveness)),
+            StopCause::NotStarted => self.unwell.contains(&(id.clone(), ProbeKind::Startup)),
+            StopCause::HookFailed => self.hook_failed.contains(id),
+            StopCause::DefinitionChanged => {
+                pod.and_then(|p| p.container(name)).is_none_or(|c| c.hash != live.seen.hash)
+            }
+            StopCause::SandboxChanged => {
+                sandbox.is_none_or(|s| s.state != SandboxState::Ready || Some(s.attempt) != newest)
+            }
+            StopCause::Completed | StopCause::InitFailed => pod.is_none_or(|p| self.nothing_left(rt, p)),
+            StopCause::Duplicate => {
+                rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name == live.seen.name).count() > 1
+            }
+            _ => false,
+        };
+        if !just {
+            return Err(format!("{name} of {uid} is stopped for {cause:?}, which is not so"));
+        }
+        if let Some(pod) = pod {
+            let most = u64::try_from(pod.grace.as_millis()).unwrap_or(u64::MAX).max(2_000);
+            if timeout_ms > most {
+                return Err(format!("{name} of {uid} is given {timeout_ms} ms, the pod's grace being {most} ms"));
+            }
+            let ending = matches!(cause, StopCause::Removed | StopCause::Completed | StopCause::Deleted);
+            let sidecar = pod.container(name).is_some_and(|c| c.kind == ContainerKind::Sidecar);
+            let app_runs = rt.containers.iter().any(|c| {
+                c.uid == *uid
+                    && c.seen.state == ContainerState::Running
+                    && pod.container(c.seen.name.as_str()).is_some_and(|c| c.kind == ContainerKind::App)
+            });
+            if ending && sidecar && app_runs && timeout_ms > 2_000 {
+                return Err(format!("sidecar {name} of {uid} is stopped while an app container runs"));
+            }
+        }
+        Ok(())
+    }
+
+    /// No app container runs that the spec wants running.
+    fn nothing_left(&self, rt: &Runtime, pod: &Pod) -> bool {
+        !rt.containers.iter().any(|c| {
+            c.uid == pod.uid
+                && c.seen.state == ContainerState::Running
+                && pod.container(c.seen.name.as_str()).is_some_and(|c| c.kind == ContainerKind::App)
+        })
+    }
+
+    /// A status goes out.
+    pub(super) fn status(&mut self, uid: &PodUid, status: &v1::PodStatus) -> Result<(), String> {
+        let phase = status.phase.clone().unwrap_or_default();
+        if let Some(old) = self.phases.insert(uid.clone(), phase.clone()) {
+            let terminal = |p: &str| p == "Succeeded" || p == "Failed";
+            if terminal(&old) && old != phase {
+                return Err(format!("the phase of {uid} goes from {old} to {phase}"));
+            }
+        }
+        for c in status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten()) {
+            let old = self.restarts.insert((uid.clone(), c.name.clone()), c.restart_count).unwrap_or(0);
+            if c.restart_count < old {
+                return Err(format!("the restart count of {} of {uid} falls from {old} to {}", c.name, c.restart_count));
+            }
+        }
+        Ok(())
+    }
+
+    /// The phase last published.
+    pub(super) fn phase(&self, uid: &PodUid) -> Option<&str> {
+        self.phases.get(uid).map(String::as_str)
+    }
+
+    /// The node has let go of a pod: one under the same UID is a new one.
+    pub(super) fn forgotten(&mut self, uid: &PodUid) {
+        self.phases.remove(uid);
+        self.restarts.retain(|(u, _), _| u != uid);
+        self.dropped.remove(uid);
+    }
+}

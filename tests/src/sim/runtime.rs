@@ -1,0 +1,196 @@
+//! The simulated runtime: what it has, and what its calls do to it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use polylet_core::effect::Act;
+use polylet_core::event::{CallError, CallErrorKind, Outcome};
+use polylet_core::id::{ContainerId, PodUid, SandboxId};
+use polylet_core::observed::{Container, ContainerState, Image, Listing, Observed, Sandbox, SandboxState};
+use polylet_core::time::Wall;
+
+/// A container with what the node cannot see of it.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    pub(super) uid: PodUid,
+    pub(super) seen: Container,
+    /// It will end by itself then (virtual time), with this code.
+    pub(super) ends: Option<(u64, i32)>,
+    /// TERM was sent: it will be gone by then.
+    pub(super) dying: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runtime {
+    pub(super) sandboxes: Vec<(PodUid, String, Sandbox)>,
+    pub(super) containers: Vec<Live>,
+    pub(super) images: BTreeMap<String, u32>,
+    next: u64,
+}
+
+impl Runtime {
+    pub(super) fn listing(&self) -> Listing {
+        let mut listing = Listing::default();
+        for (uid, _, sandbox) in &self.sandboxes {
+            let summary = listing.pods.entry(uid.clone()).or_default();
+            summary.sandboxes.insert(sandbox.id.clone(), sandbox.state);
+        }
+        for live in &self.containers {
+            let summary = listing.pods.entry(live.uid.clone()).or_default();
+            summary.containers.insert(live.seen.id.clone(), live.seen.state);
+        }
+        listing
+    }
+
+    pub(super) fn observe(&self, uid: &PodUid) -> Observed {
+        let mine = |u: &PodUid| u == uid;
+        let mut sandboxes: Vec<Sandbox> =
+            self.sandboxes.iter().filter(|(u, _, _)| mine(u)).map(|(_, _, s)| s.clone()).collect();
+        sandboxes.sort_by(|a, b| (b.attempt, b.created).cmp(&(a.attempt, a.created)));
+        let mut containers: Vec<Container> =
+            self.containers.iter().filter(|c| mine(&c.uid)).map(|c| c.seen.clone()).collect();
+        containers.sort_by(|a, b| (b.attempt, b.created).cmp(&(a.attempt, a.created)));
+        let name = self.sandboxes.iter().find(|(u, _, _)| mine(u)).map(|(_, n, _)| n.clone()).unwrap_or_default();
+        Observed { name, namespace: "default".into(), sandboxes, containers }
+    }
+
+    /// Carries a call out. Calls are idempotent, as the adapter makes them.
+    pub(super) fn carry_out(&mut self, act: &Act, wall: Wall) -> Result<Outcome, CallError> {
+        match act {
+            Act::InspectImage { image } => {
+                Ok(Outcome::Image(self.images.contains_key(image).then(|| picture(image))))
+            }
+            Act::PullImage { image, .. } => {
+                *self.images.entry(image.clone()).or_default() += 1;
+                Ok(Outcome::Pulled { image: picture(image), took: Duration::from_millis(5) })
+            }
+            Act::RunSandbox { pod, attempt, .. } => {
+                let known = self.sandboxes.iter().find(|(u, _, s)| *u == pod.uid && s.attempt == *attempt);
+                if let Some((_, _, sandbox)) = known {
+                    return match sandbox.state {
+                        SandboxState::Ready => Ok(Outcome::Sandbox(sandbox.id.clone())),
+                        _ => Err(error("RunPodSandbox", pod.uid.as_str(), CallErrorKind::AlreadyExists)),
+                    };
+                }
+                let id = SandboxId::from(format!("s{}", self.number()));
+                self.sandboxes.push((
+                    pod.uid.clone(),
+                    pod.name.clone(),
+                    Sandbox {
+                        id: id.clone(),
+                        attempt: *attempt,
+                        state: SandboxState::Ready,
+                        created: wall,
+                        ips: if pod.host_network { vec![] } else { vec!["10.0.0.1".into()] },
+                        has_network: !pod.host_network,
+                        host_network: pod.host_network,
+                        runtime_handler: String::new(),
+                    },
+                ));
+                Ok(Outcome::Sandbox(id))
+            }
+            Act::CreateContainer { pod, container, attempt, sandbox, image, .. } => {
+                if !self.sandboxes.iter().any(|(_, _, s)| s.id == *sandbox && s.state == SandboxState::Ready) {
+                    return Err(error("CreateContainer", container.as_str(), CallErrorKind::NotFound));
+                }
+                let same = |c: &&Live| c.uid == pod.uid && c.seen.name == *container && c.seen.attempt == *attempt;
+                if let Some(known) = self.containers.iter().find(same) {
+                    return match known.seen.state {
+                        ContainerState::Created => Ok(Outcome::Container(known.seen.id.clone())),
+                        _ => Err(error("CreateContainer", container.as_str(), CallErrorKind::AlreadyExists)),
+                    };
+                }
+                let spec = pod.container(container.as_str()).expect("created from the spec");
+                let id = ContainerId::from(format!("k{}", self.number()));
+                self.containers.push(Live {
+                    uid: pod.uid.clone(),
+                    seen: Container {
+                        id: id.clone(),
+                        name: container.clone(),
+                        sandbox: sandbox.clone(),
+                        attempt: *attempt,
+                        state: ContainerState::Created,
+                        created: wall,
+                        started: None,
+                        finished: None,
+                        exit_code: 0,
+                        reason: String::new(),
+                        message: String::new(),
+                        image: spec.image.clone(),
+                        image_ref: image.reference.clone(),
+                        hash: spec.hash.clone(),
+                        annotations: BTreeMap::new(),
+                        pre_stop: None,
+                        user: None,
+                    },
+                    ends: None,
+                    dying: None,
+                });
+                Ok(Outcome::Container(id))
+            }
+            Act::RemoveContainer { id, .. } => {
+                if self.find(id).is_some_and(|c| c.seen.state == ContainerState::Running) {
+                    return Err(error("RemoveContainer", id.as_str(), CallErrorKind::Other));
+                }
+                self.containers.retain(|c| c.seen.id != *id);
+                Ok(Outcome::Unit)
+            }
+            Act::StopSandbox { id } => {
+                for (_, _, sandbox) in self.sandboxes.iter_mut().filter(|(_, _, s)| s.id == *id) {
+                    sandbox.state = SandboxState::NotReady;
+                }
+                for live in self.containers.iter_mut().filter(|c| c.seen.sandbox == *id) {
+                    live.end(wall, 137);
+                }
+                Ok(Outcome::Unit)
+            }
+            Act::RemoveSandbox { id } => {
+                self.sandboxes.retain(|(_, _, s)| s.id != *id);
+                self.containers.retain(|c| c.seen.sandbox != *id);
+                Ok(Outcome::Unit)
+            }
+            _ => Ok(Outcome::Unit),
+        }
+    }
+
+    pub(super) fn find(&mut self, id: &ContainerId) -> Option<&mut Live> {
+        self.containers.iter_mut().find(|c| c.seen.id == *id)
+    }
+
+    /// Power is lost: nothing runs any more.
+    pub(super) fn reboot(&mut self, wall: Wall) {
+        for (_, _, sandbox) in &mut self.sandboxes {
+            sandbox.state = SandboxState::NotReady;
+        }
+        for live in &mut self.containers {
+            live.end(wall, 255);
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+impl Live {
+    /// The process is gone.
+    pub(super) fn end(&mut self, wall: Wall, code: i32) {
+        if matches!(self.seen.state, ContainerState::Running | ContainerState::Unknown) {
+            self.seen.state = ContainerState::Exited;
+            self.seen.finished = Some(wall);
+            self.seen.exit_code = code;
+            self.seen.reason = if code == 0 { "Completed" } else { "Error" }.into();
+            self.ends = None;
+            self.dying = None;
+        }
+    }
+}
+
+pub(super) fn error(operation: &str, object: &str, kind: CallErrorKind) -> CallError {
+    CallError { operation: operation.into(), object: object.into(), kind, message: format!("simulated {kind:?}") }
+}
+
+fn picture(image: &str) -> Image {
+    Image { id: format!("sha256:{image}"), reference: image.into(), size: 1, uid: None, username: String::new() }
+}

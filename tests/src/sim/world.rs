@@ -1,0 +1,739 @@
+//! One world: virtual time, a queue of what is to happen, the node, and everything around it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use polylet_core::config::Config;
+use polylet_core::effect::{Act, Effect};
+use polylet_core::event::{CallErrorKind, Event, Hint, Outcome, RuntimeState};
+use polylet_core::id::{ContainerId, EffectId, PodUid};
+use polylet_core::node::Node;
+use polylet_core::observed::ContainerState;
+use polylet_core::pod::{Pod, ProbeKind, Source};
+use polylet_core::question::{probe, restart::Bounds};
+use polylet_core::record::PodRecord;
+use polylet_core::sample::Sample;
+use polylet_core::time::{Mono, Now, Wall};
+
+use super::check::Check;
+use super::manifest::{self, Program, SimPod};
+use super::policy;
+use super::runtime::{Runtime, error};
+use super::{CALM, END, Rng};
+
+/// Wall clock at the beginning: some day in 2026.
+const EPOCH: u64 = 1_780_000_000_000;
+
+/// What one run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Events given to the node.
+    pub steps: u64,
+    /// Acts that the node asked for.
+    pub acts: u64,
+    /// Hash over everything that went in and out: two runs of a seed agree.
+    pub fingerprint: u64,
+}
+
+/// Plays one world. Err: the invariant that broke, and when.
+pub fn run(seed: u64) -> Result<Report, String> {
+    World::new(seed, false).play()
+}
+
+/// Likewise, with everything printed.
+pub fn run_traced(seed: u64) -> Result<Report, String> {
+    World::new(seed, true).play()
+}
+
+#[derive(Debug)]
+enum Todo {
+    Wake { life: u32, turn: u64 },
+    Deliver { life: u32, event: Event },
+    /// A request arrives at its peer.
+    Apply { life: u32, id: EffectId, act: Act, reply: Option<u64> },
+    /// A process ends by itself or by TERM.
+    Exit { id: ContainerId, code: i32, reply: Option<(u32, EffectId)> },
+    /// The sources as they are now; a watch is one ordered stream.
+    Sync { life: u32 },
+    Runtime { life: u32, up: bool },
+    Fault(Fault),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    KillContainer,
+    KillSandbox,
+    Crash,
+    Reboot,
+    ClockJump,
+    Edit,
+    Swap,
+    RuntimeAway,
+    DiskFull(bool),
+}
+
+struct World {
+    seed: u64,
+    rng: Rng,
+    now: u64,
+    booted: u64,
+    jump: i64,
+    rt: Runtime,
+    declared: BTreeMap<PodUid, SimPod>,
+    ever: BTreeMap<PodUid, SimPod>,
+    /// What this life of the node has been told.
+    told: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    node: Node,
+    life: u32,
+    store: BTreeMap<PodUid, PodRecord>,
+    disk_full: bool,
+    queue: BTreeMap<(u64, u64), Todo>,
+    turn: u64,
+    wake: (u64, u64),
+    runs: BTreeMap<(PodUid, String), u32>,
+    hung: Option<PodUid>,
+    generation: u64,
+    check: Check,
+    report: Report,
+    recent: Vec<u64>,
+    next_pod: u64,
+    trace: bool,
+    broken: Option<String>,
+}
+
+impl World {
+    fn new(seed: u64, trace: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let mut world = Self {
+            seed,
+            now: 0,
+            booted: 0,
+            jump: 0,
+            rt: Runtime::default(),
+            declared: BTreeMap::new(),
+            ever: BTreeMap::new(),
+            told: None,
+            node: Node::new(config(), Vec::new(), seed, Now::default()),
+            life: 0,
+            store: BTreeMap::new(),
+            disk_full: false,
+            queue: BTreeMap::new(),
+            turn: 0,
+            wake: (u64::MAX, 0),
+            runs: BTreeMap::new(),
+            hung: None,
+            generation: 0,
+            check: Check::default(),
+            report: Report::default(),
+            recent: Vec::new(),
+            next_pod: 0,
+            trace,
+            broken: None,
+            rng: rng.clone(),
+        };
+        for _ in 0..2 + rng.below(3) {
+            world.add_pod();
+        }
+        if rng.chance(30) {
+            world.hung = world.declared.keys().next().cloned();
+        }
+        for image in 0..2 {
+            world.rt.images.insert(format!("img{image}:1"), 0);
+        }
+        let faults = [
+            (Fault::KillContainer, 6),
+            (Fault::KillSandbox, 2),
+            (Fault::Crash, 3),
+            (Fault::Reboot, 1),
+            (Fault::ClockJump, 1),
+            (Fault::Edit, 4),
+            (Fault::Swap, 3),
+            (Fault::RuntimeAway, 1),
+        ];
+        for (fault, most) in faults {
+            for _ in 0..world.rng.below(most + 1) {
+                let at = world.rng.below(CALM);
+                world.at(at, Todo::Fault(fault));
+            }
+        }
+        if world.rng.chance(15) {
+            let at = world.rng.below(CALM / 2);
+            world.at(at, Todo::Fault(Fault::DiskFull(true)));
+            world.at(at + CALM / 2, Todo::Fault(Fault::DiskFull(false)));
+        }
+        world.at(CALM, Todo::Fault(Fault::Swap));
+        world.begin_life();
+        world
+    }
+
+    fn play(mut self) -> Result<Report, String> {
+        while let Some(((at, _), todo)) = self.queue.pop_first() {
+            if at > END {
+                break;
+            }
+            self.now = at;
+            self.happen(todo);
+            if let Some(what) = self.broken.take() {
+                return Err(format!("seed {}: at {} ms: {what}\nreplay: SEED={} cargo test -p polylet-tests --test sim -- --nocapture replay", self.seed, self.now, self.seed));
+            }
+        }
+        self.now = END;
+        self.converged().map_err(|what| {
+            format!("seed {}: at the end: {what}\nreplay: SEED={} cargo test -p polylet-tests --test sim -- --nocapture replay", self.seed, self.seed)
+        })?;
+        Ok(self.report)
+    }
+
+    fn calm(&self) -> bool {
+        self.now >= CALM
+    }
+
+    fn clock(&self) -> Now {
+        let wall = EPOCH.saturating_add_signed(self.jump) + self.now;
+        Now { wall: Wall(wall), mono: Mono(self.now - self.booted) }
+    }
+
+    fn at(&mut self, at: u64, todo: Todo) {
+        self.turn += 1;
+        self.queue.insert((at.max(self.now), self.turn), todo);
+    }
+
+    fn fail(&mut self, what: Result<(), String>) {
+        if let Err(what) = what {
+            self.broken.get_or_insert(what);
+        }
+    }
+
+    fn say(&self, what: impl FnOnce() -> String) {
+        if self.trace {
+            println!("{:>8} {}", self.now, what());
+        }
+    }
+
+    fn add_pod(&mut self) {
+        self.next_pod += 1;
+        let n = self.next_pod;
+        // Now and then a name comes back under another UID, or a UID comes back.
+        let name = if n > 3 && self.rng.chance(30) { "p1".to_owned() } else { format!("p{n}") };
+        let api = self.rng.chance(50);
+        let pod = manifest::draw(&mut self.rng, &format!("u{n}"), &name, api);
+        if self.declared.values().any(|p| p.pod.name == name) {
+            return;
+        }
+        self.ever.insert(pod.pod.uid.clone(), pod.clone());
+        self.declared.insert(pod.pod.uid.clone(), pod);
+    }
+
+    fn begin_life(&mut self) {
+        self.life += 1;
+        let life = self.life;
+        self.told = None;
+        self.wake = (u64::MAX, 0);
+        let records = self.store.values().cloned().collect();
+        self.node = Node::new(config(), records, self.seed ^ u64::from(life), self.clock());
+        let at = self.now + 1 + self.rng.below(2_000);
+        self.at(at, Todo::Sync { life });
+        let at = self.now + 1 + self.rng.below(500);
+        self.at(at, Todo::Runtime { life, up: true });
+        self.generation += 1;
+        let bindings = policy::draw(&mut self.rng, self.generation, self.calm());
+        self.at(self.now, Todo::Deliver { life, event: Event::Policies(bindings) });
+    }
+
+    fn happen(&mut self, todo: Todo) {
+        match todo {
+            Todo::Wake { life, turn } => {
+                if life == self.life && turn == self.wake.1 {
+                    self.wake = (u64::MAX, 0);
+                    self.step(Event::Tick);
+                }
+            }
+            Todo::Deliver { life, event } => {
+                if life == self.life {
+                    self.step(event);
+                }
+            }
+            Todo::Apply { life, id, act, reply } => self.apply(life, id, act, reply),
+            Todo::Exit { id, code, reply } => self.exit(&id, code, reply),
+            Todo::Sync { life } => {
+                if life == self.life {
+                    self.sync();
+                }
+            }
+            Todo::Runtime { life, up } => {
+                if life == self.life {
+                    let state = if up {
+                        RuntimeState::Up { runtime: Ok(()), network: Ok(()) }
+                    } else {
+                        RuntimeState::Down(error("Status", "runtime", CallErrorKind::Unavailable))
+                    };
+                    self.step(Event::Runtime(state));
+                }
+            }
+            Todo::Fault(fault) => self.fault(fault),
+        }
+    }
+
+    fn sync(&mut self) {
+        let all: BTreeMap<PodUid, Arc<Pod>> = self.declared.iter().map(|(u, p)| (u.clone(), p.pod.clone())).collect();
+        let first = self.told.is_none();
+        for uid in self.told.iter().flatten().map(|(u, _)| u).filter(|u| !all.contains_key(*u)) {
+            self.check.dropped.insert(uid.clone());
+        }
+        self.told = Some(all);
+        for source in [Source::File, Source::Api] {
+            let pods = self.declared.values().filter(|p| p.pod.source == source).map(|p| p.pod.clone()).collect();
+            // One source may be heard long before the other.
+            if first && source == Source::Api {
+                let at = self.now + self.rng.below(3_000);
+                let event = Event::Desired { source, pods };
+                self.at(at, Todo::Deliver { life: self.life, event });
+            } else {
+                self.step(Event::Desired { source, pods });
+            }
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        self.say(|| format!("-> {}", brief(&format!("{event:?}"))));
+        self.report.steps += 1;
+        let effects = self.node.step(self.clock(), event);
+        let mut survivors = usize::MAX;
+        // The agent may die between two effects of one step.
+        if !self.calm() && self.rng.below(4_000) == 0 {
+            survivors = self.rng.below(effects.len() as u64 + 1) as usize;
+        }
+        for effect in effects.into_iter().take(survivors) {
+            self.perform(effect);
+        }
+        if survivors != usize::MAX {
+            return self.crash();
+        }
+        if let Some(Mono(at)) = self.node.next_wakeup() {
+            let at = (at + self.booted).max(self.now + 1);
+            if at < self.wake.0 || self.wake.0 <= self.now {
+                self.turn += 1;
+                self.wake = (at, self.turn);
+                let (life, turn) = (self.life, self.turn);
+                self.at(at, Todo::Wake { life, turn });
+            }
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        self.say(|| format!("   <- {}", brief(&format!("{effect:?}"))));
+        self.report.fingerprint = self
+            .report
+            .fingerprint
+            .wrapping_mul(0x100_0000_01b3)
+            .wrapping_add(self.now ^ std::mem::size_of_val(&effect) as u64 ^ variant(&effect));
+        match effect {
+            Effect::Remember(record) => {
+                if !self.disk_full {
+                    self.store.insert(record.uid.clone(), (*record).clone());
+                }
+            }
+            Effect::Forget(uid) => {
+                self.store.remove(&uid);
+                self.check.forgotten(&uid);
+            }
+            Effect::Publish { pod, status } => {
+                let ok = self.check.status(&pod, &status);
+                self.fail(ok);
+            }
+            Effect::Cancel(id) => {
+                let at = self.now + self.rng.below(20);
+                let event = Event::Done { id, result: Err(error("call", "cancelled", CallErrorKind::Cancelled)) };
+                self.at(at, Todo::Deliver { life: self.life, event });
+            }
+            Effect::Say(_) | Effect::Decided(_) => {}
+            Effect::Do { id, act } => self.send(id, act),
+        }
+    }
+
+    /// A request leaves the agent.
+    fn send(&mut self, id: EffectId, act: Act) {
+        self.report.acts += 1;
+        let changes = !matches!(act, Act::List | Act::Observe(_) | Act::Sample | Act::Probe { .. } | Act::Ask { .. });
+        if changes {
+            self.recent.push(self.now);
+            self.recent.retain(|t| t + 10_000 > self.now);
+            if self.recent.len() > 600 {
+                self.fail(Err(format!("{} acts in ten seconds", self.recent.len())));
+            }
+        }
+        if let Act::StopContainer { id, timeout, cause } = &act {
+            let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+            let ok = self.check.stop(&self.rt, self.told.as_ref(), id, *cause, ms);
+            self.fail(ok);
+        }
+        let life = self.life;
+        let calm = self.calm();
+        let quick = matches!(act, Act::Ask { .. } | Act::Prepare { .. } | Act::CleanUp { .. });
+        let most = if calm { 30 } else if quick { 50 } else { 800 };
+        let there = self.now + 1 + self.rng.below(most);
+        let back = 1 + self.rng.below(most);
+        let hung = !calm && self.hung.is_some() && pod_of(&act) == self.hung && self.rng.chance(60);
+        if hung {
+            let later = there + 20_000 + self.rng.below(20_000);
+            return self.at(later, Todo::Apply { life, id, act, reply: Some(back) });
+        }
+        if !calm && !quick && self.rng.chance(6) {
+            let kind = if self.rng.chance(50) { CallErrorKind::Other } else { CallErrorKind::DeadlineExceeded };
+            if kind == CallErrorKind::DeadlineExceeded && self.rng.chance(50) {
+                // Too late for the agent, and carried out all the same.
+                let later = there + 500 + self.rng.below(8_000);
+                self.at(later, Todo::Apply { life, id, act: act.clone(), reply: None });
+            }
+            let event = refusal(id, &act, kind);
+            return self.at(there + back, Todo::Deliver { life, event });
+        }
+        self.at(there, Todo::Apply { life, id, act, reply: Some(back) });
+    }
+
+    /// A request arrives at its peer: it is carried out even when its sender has died.
+    fn apply(&mut self, life: u32, id: EffectId, act: Act, reply: Option<u64>) {
+        let wall = self.clock().wall;
+        let event = match &act {
+            Act::List => Event::Listed { id, result: Ok(self.rt.listing()) },
+            Act::Observe(uid) => Event::Observed { id, pod: uid.clone(), result: Ok(self.rt.observe(uid)) },
+            Act::Sample => Event::Sampled { id, result: Ok(Arc::new(Sample { at: wall, ..Sample::default() })) },
+            Act::Ask { rung, question } => {
+                let verdict = policy::answer(&mut self.rng, rung, question, now_calm(self.now));
+                Event::Done { id, result: Ok(Outcome::Verdict(verdict)) }
+            }
+            Act::Probe { pod, container, id: container_id, kind, .. } => {
+                let outcome = self.probe(pod, container.as_str(), container_id, *kind);
+                let text = "simulated".to_owned();
+                Event::Done { id, result: Ok(Outcome::Probed { outcome, text, latency: Duration::from_millis(1) }) }
+            }
+            Act::Hook { container, budget, .. } => {
+                let fails = !self.calm() && self.rng.chance(20);
+                if fails && budget.is_none() {
+                    self.check.hook_failed.insert(container.clone());
+                }
+                let result = if fails { Err(error("hook", container.as_str(), CallErrorKind::Other)) } else { Ok(Outcome::Unit) };
+                Event::Done { id, result }
+            }
+            Act::StartContainer { pod, id: container, .. } => {
+                let started = self.start(pod, container);
+                Event::Done { id, result: started }
+            }
+            Act::StopContainer { id: container, timeout, .. } => {
+                let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+                let term = self.rng.below(3_000);
+                let (code, after) = if term <= ms { (if self.rng.chance(50) { 0 } else { 143 }, term) } else { (137, ms) };
+                let runs = self.rt.find(container).is_some_and(|c| c.seen.state == ContainerState::Running);
+                if runs {
+                    let reply = reply.map(|_| (life, id));
+                    let id = container.clone();
+                    return self.at(self.now + after, Todo::Exit { id, code, reply });
+                }
+                Event::Done { id, result: Ok(Outcome::Unit) }
+            }
+            _ => Event::Done { id, result: self.rt.carry_out(&act, wall) },
+        };
+        self.say(|| format!("   == {}", brief(&format!("{act:?}"))));
+        if let Some(back) = reply {
+            self.at(self.now + back, Todo::Deliver { life, event });
+        }
+        if matches!(act, Act::StopSandbox { .. }) {
+            self.hint_all();
+        }
+    }
+
+    fn start(&mut self, pod: &Pod, id: &ContainerId) -> Result<Outcome, polylet_core::event::CallError> {
+        let wall = self.clock().wall;
+        let attempts = self.runs.clone();
+        let Some(live) = self.rt.find(id) else { return Err(error("StartContainer", id.as_str(), CallErrorKind::NotFound)) };
+        if live.seen.state != ContainerState::Created {
+            return Err(error("StartContainer", id.as_str(), CallErrorKind::Other));
+        }
+        let (uid, name) = (live.uid.clone(), live.seen.name.as_str().to_owned());
+        live.seen.state = ContainerState::Running;
+        live.seen.started = Some(wall);
+        let n = attempts.get(&(uid.clone(), name.clone())).copied().unwrap_or(0);
+        *self.runs.entry((uid.clone(), name.clone())).or_default() += 1;
+        let program = self.ever.get(&uid).and_then(|p| p.programs.get(&name)).copied().unwrap_or(Program::Serves);
+        let end = match program {
+            Program::Serves => None,
+            Program::Ends { after, code } => Some((after, code)),
+            Program::FailsFirst { times, .. } if n < times => Some((self.rng.below(2_000), 1)),
+            Program::FailsFirst { then_serves: true, .. } => None,
+            Program::FailsFirst { .. } => Some((self.rng.below(2_000), 0)),
+        };
+        if let Some((after, code)) = end {
+            self.at(self.now + after, Todo::Exit { id: id.clone(), code, reply: None });
+        }
+        let ok = self.check.starts(&self.rt, pod, id);
+        self.fail(ok);
+        self.hint(id);
+        Ok(Outcome::Unit)
+    }
+
+    fn exit(&mut self, id: &ContainerId, code: i32, reply: Option<(u32, EffectId)>) {
+        let wall = self.clock().wall;
+        if let Some(live) = self.rt.find(id)
+            && live.seen.state == ContainerState::Running
+        {
+            live.end(wall, code);
+            let (sandbox, name) = (live.seen.sandbox.clone(), live.seen.name.as_str().to_owned());
+            self.check.ended(&sandbox, &name, code);
+            self.hint(id);
+        }
+        if let Some((life, effect)) = reply {
+            let event = Event::Done { id: effect, result: Ok(Outcome::Unit) };
+            let at = self.now + 1 + self.rng.below(20);
+            self.at(at, Todo::Deliver { life, event });
+        }
+    }
+
+    fn probe(&mut self, pod: &Pod, container: &str, id: &ContainerId, kind: ProbeKind) -> probe::Outcome {
+        let runs = self.rt.find(id).is_some_and(|c| c.seen.state == ContainerState::Running);
+        let attempt = self.rt.find(id).map_or(0, |c| c.seen.attempt);
+        let sick = self.ever.get(&pod.uid).and_then(|p| p.sick.get(container)).copied().unwrap_or(0);
+        let fails = !runs || (kind == ProbeKind::Liveness && attempt < sick) || (!self.calm() && self.rng.chance(10));
+        if fails {
+            self.check.unwell.insert((id.clone(), kind));
+            return probe::Outcome::Failed(probe::Failure::Refused);
+        }
+        probe::Outcome::TcpOpen
+    }
+
+    /// A hint may be lost, doubled or late.
+    fn hint(&mut self, id: &ContainerId) {
+        let copies = if self.calm() { 1 } else { self.rng.below(3) };
+        for _ in 0..copies {
+            let at = self.now + 1 + self.rng.below(if self.calm() { 20 } else { 3_000 });
+            let event = Event::Hint(Hint::Id(id.as_str().to_owned()));
+            self.at(at, Todo::Deliver { life: self.life, event });
+        }
+    }
+
+    fn hint_all(&mut self) {
+        if self.rng.chance(50) {
+            let event = Event::Hint(Hint::Everything);
+            self.at(self.now + 5, Todo::Deliver { life: self.life, event });
+        }
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        self.say(|| format!("!! {fault:?}"));
+        match fault {
+            Fault::KillContainer => {
+                let running: Vec<ContainerId> = self
+                    .rt
+                    .containers
+                    .iter()
+                    .filter(|c| c.seen.state == ContainerState::Running)
+                    .map(|c| c.seen.id.clone())
+                    .collect();
+                if !running.is_empty() {
+                    let id = running[self.rng.below(running.len() as u64) as usize].clone();
+                    self.exit(&id, 137, None);
+                }
+            }
+            Fault::KillSandbox => {
+                let n = self.rt.sandboxes.len() as u64;
+                if n > 0 {
+                    let id = self.rt.sandboxes[self.rng.below(n) as usize].2.id.clone();
+                    let wall = self.clock().wall;
+                    let _ = self.rt.carry_out(&Act::StopSandbox { id }, wall);
+                }
+            }
+            Fault::Crash => self.crash(),
+            Fault::Reboot => {
+                let wall = self.clock().wall;
+                self.rt.reboot(wall);
+                self.booted = self.now;
+                self.crash();
+            }
+            Fault::ClockJump => {
+                let by = self.rng.below(7_200_000) as i64 - 3_600_000;
+                self.jump += by;
+            }
+            Fault::Edit => self.edit(),
+            Fault::Swap => {
+                self.generation += 1;
+                let bindings = policy::draw(&mut self.rng, self.generation, self.calm());
+                self.step(Event::Policies(bindings));
+            }
+            Fault::RuntimeAway => {
+                let life = self.life;
+                self.at(self.now, Todo::Runtime { life, up: false });
+                let back = self.now + self.rng.below(10_000);
+                self.at(back, Todo::Runtime { life, up: true });
+            }
+            Fault::DiskFull(full) => self.disk_full = full,
+        }
+    }
+
+    fn crash(&mut self) {
+        self.say(|| "!! the agent dies".into());
+        self.begin_life();
+    }
+
+    fn edit(&mut self) {
+        let uids: Vec<PodUid> = self.declared.keys().cloned().collect();
+        match self.rng.below(4) {
+            0 => self.add_pod(),
+            1 if !uids.is_empty() => {
+                let uid = &uids[self.rng.below(uids.len() as u64) as usize];
+                self.declared.remove(uid);
+            }
+            2 if !uids.is_empty() => {
+                let uid = &uids[self.rng.below(uids.len() as u64) as usize];
+                let image = format!("img{}:1", self.rng.below(3));
+                let new = manifest::edited(&self.declared[uid], &image);
+                self.ever.insert(uid.clone(), new.clone());
+                self.declared.insert(uid.clone(), new);
+            }
+            _ => {
+                // A UID that was dropped comes back.
+                let gone: Vec<PodUid> = self
+                    .ever
+                    .keys()
+                    .filter(|u| !self.declared.contains_key(*u))
+                    .filter(|u| !self.declared.values().any(|p| p.pod.name == self.ever[*u].pod.name))
+                    .cloned()
+                    .collect();
+                if !gone.is_empty() {
+                    let uid = gone[self.rng.below(gone.len() as u64) as usize].clone();
+                    let pod = self.ever[&uid].clone();
+                    self.declared.insert(uid, pod);
+                }
+            }
+        }
+        let at = self.now + self.rng.below(300);
+        let life = self.life;
+        self.at(at, Todo::Sync { life });
+    }
+
+    /// Faults have long stopped: the node must have come to rest where the spec wants it.
+    fn converged(&self) -> Result<(), String> {
+        for (uid, sim) in &self.declared {
+            let pod = &sim.pod;
+            let running = |name: &str| {
+                self.rt
+                    .containers
+                    .iter()
+                    .filter(|c| c.uid == *uid && c.seen.name.as_str() == name && c.seen.state == ContainerState::Running)
+                    .count()
+            };
+            let phase = self.check.phase(uid).unwrap_or("none");
+            let ended = phase == "Succeeded" || phase == "Failed";
+            for container in pod.containers.iter() {
+                let name = container.name.as_str();
+                let serves = match sim.programs[name] {
+                    Program::Serves => true,
+                    Program::FailsFirst { then_serves, .. } => then_serves,
+                    Program::Ends { .. } => false,
+                };
+                let want = usize::from(serves && !ended);
+                if running(name) != want {
+                    return Err(format!("{name} of {uid} ({phase}) runs {} times, not {want}", running(name)));
+                }
+                let dead = self.rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name.as_str() == name).count();
+                if dead > want + 1 {
+                    return Err(format!("{dead} attempts of {name} of {uid} are kept"));
+                }
+            }
+            let must_serve = pod.restart_policy == polylet_core::pod::RestartPolicy::Always;
+            if must_serve && phase != "Running" {
+                return Err(format!("{uid} should be Running, is {phase}"));
+            }
+            if !must_serve && !ended {
+                return Err(format!("{uid} should have ended, is {phase}"));
+            }
+        }
+        let left: BTreeSet<&PodUid> = self
+            .rt
+            .containers
+            .iter()
+            .map(|c| &c.uid)
+            .chain(self.rt.sandboxes.iter().map(|(u, _, _)| u))
+            .chain(self.store.keys())
+            .chain(self.node.pods())
+            .filter(|u| !self.declared.contains_key(*u))
+            .collect();
+        if !left.is_empty() {
+            return Err(format!("of pods that nobody declares, something is left: {left:?}"));
+        }
+        if self.recent.iter().any(|t| t + 10_000 > END) {
+            return Err("the node does not come to rest".into());
+        }
+        Ok(())
+    }
+}
+
+fn now_calm(now: u64) -> bool {
+    now >= CALM
+}
+
+fn refusal(id: EffectId, act: &Act, kind: CallErrorKind) -> Event {
+    let error = error("call", "refused", kind);
+    match act {
+        Act::List => Event::Listed { id, result: Err(error) },
+        Act::Observe(uid) => Event::Observed { id, pod: uid.clone(), result: Err(error) },
+        Act::Sample => Event::Sampled { id, result: Err(error) },
+        _ => Event::Done { id, result: Err(error) },
+    }
+}
+
+fn pod_of(act: &Act) -> Option<PodUid> {
+    match act {
+        Act::PullImage { pod, .. }
+        | Act::Prepare { pod, .. }
+        | Act::RunSandbox { pod, .. }
+        | Act::CreateContainer { pod, .. }
+        | Act::StartContainer { pod, .. } => Some(pod.uid.clone()),
+        Act::Hook { pod, .. } => Some(pod.clone()),
+        _ => None,
+    }
+}
+
+fn variant(effect: &Effect) -> u64 {
+    match effect {
+        Effect::Remember(_) => 1,
+        Effect::Forget(_) => 2,
+        Effect::Say(_) => 3,
+        Effect::Publish { .. } => 4,
+        Effect::Decided(_) => 5,
+        Effect::Do { id, .. } => 100 + id.0,
+        Effect::Cancel(id) => 7 + id.0,
+    }
+}
+
+fn brief(text: &str) -> String {
+    let text: String = text.chars().take(360).collect();
+    text.replace('\n', " ")
+}
+
+fn config() -> Config {
+    let bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
+    Config {
+        node_name: "sim".into(),
+        node_ips: vec!["192.0.2.1".into()],
+        sources: vec![Source::File, Source::Api],
+        restart: bounds,
+        image_backoff: bounds,
+        relist: Duration::from_secs(1),
+        relist_with_events: Duration::from_secs(1),
+        sampling: Duration::from_secs(10),
+        resync: Duration::from_secs(60),
+        max_pods: 110,
+        parallel_pulls: 1,
+        dead_per_container: 1,
+        allow_give_up: false,
+        allow_tier: false,
+        probe_mercy: Duration::from_secs(60),
+        memory_capacity: 8 << 30,
+        memory_allocatable: 8 << 30,
+        cpu_allocatable: 4_000,
+        thresholds: vec![],
+        pressure_transition: Duration::from_secs(300),
+        eviction_max_grace: Duration::ZERO,
+        runtime_name: "sim".into(),
+    }
+}
