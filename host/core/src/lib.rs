@@ -23,6 +23,7 @@ pub mod ladder;
 pub mod observed;
 pub mod paths;
 pub mod pod;
+pub mod probe;
 pub mod quantity;
 pub mod question;
 pub mod record;

@@ -21,25 +21,14 @@ impl Pod {
     /// declared, by whomever.
     pub fn total(&self) -> Resources {
         let overhead = |name| overhead(self.object.spec.as_ref(), name);
-        let sum = |of: fn(&Resources) -> Option<u64>| {
-            let amounts: Vec<qos::Container> = self
-                .containers
-                .iter()
-                .map(|c| qos::Container {
-                    kind: kind(c.kind),
-                    resources: qos::Resources { cpu_request: of(&c.resources), ..Default::default() },
-                })
-                .collect();
-            qos::total(&amounts, |resources| resources.cpu_request.unwrap_or(0))
-        };
         let request = |of: fn(&Resources) -> Option<u64>, name| {
             let own = self.resources.as_ref().and_then(of);
-            Some(own.unwrap_or_else(|| sum(of)).saturating_add(overhead(name))).filter(|amount| *amount > 0)
+            Some(own.unwrap_or_else(|| self.sum(of)).saturating_add(overhead(name))).filter(|amount| *amount > 0)
         };
         let limit = |of: fn(&Resources) -> Option<u64>, name| {
             let own = self.resources.as_ref().and_then(of).filter(|limit| *limit > 0);
             let all = name == STORAGE || self.all_declare(of);
-            let declared = own.or_else(|| all.then(|| sum(of)).filter(|limit| *limit > 0));
+            let declared = own.or_else(|| all.then(|| self.sum(of)).filter(|limit| *limit > 0));
             declared.map(|limit| limit.saturating_add(overhead(name)))
         };
         Resources {
@@ -50,6 +39,40 @@ impl Pod {
             storage_request: request(|r| r.storage_request, STORAGE),
             storage_limit: limit(|r| r.storage_limit, STORAGE),
         }
+    }
+
+    /// Millicores that the whole pod asks for, with its overhead.
+    pub fn cpu_request(&self) -> u64 {
+        self.total().cpu_request.unwrap_or(0)
+    }
+
+    /// Bytes of memory that an eviction ranking holds against the pod's use: the pod's own request alone where `spec.resources`
+    /// is there, even where it names no memory; else the sum. Overhead is added only to what is asked for.
+    pub fn memory_request(&self) -> u64 {
+        let request = match &self.resources {
+            Some(own) => own.memory_request.unwrap_or(0),
+            None => self.sum(|r| r.memory_request),
+        };
+        self.with_overhead(request, "memory")
+    }
+
+    /// Bytes of ephemeral storage that an eviction ranking holds against the pod's use.
+    pub fn storage_request(&self) -> u64 {
+        self.with_overhead(self.sum(|r| r.storage_request), STORAGE)
+    }
+
+    fn with_overhead(&self, request: u64, name: &str) -> u64 {
+        if request == 0 { 0 } else { request.saturating_add(overhead(self.object.spec.as_ref(), name)) }
+    }
+
+    /// The larger of what runs together and what starts up.
+    fn sum(&self, of: fn(&Resources) -> Option<u64>) -> u64 {
+        let alone = |c: &Container| qos::Container {
+            kind: kind(c.kind),
+            resources: qos::Resources { cpu_request: of(&c.resources), ..Default::default() },
+        };
+        let amounts: Vec<qos::Container> = self.containers.iter().map(alone).collect();
+        qos::total(&amounts, |resources| resources.cpu_request.unwrap_or(0))
     }
 
     /// Whether every container declares a limit; an init container counts with the sidecars before it, so that one without a

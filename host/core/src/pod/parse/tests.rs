@@ -178,6 +178,7 @@ fn amounts_and_totals() {
             storage_limit: Some(1000),
         }
     );
+    assert_eq!((pod.cpu_request(), pod.memory_request(), pod.storage_request()), (1650, (1 << 20) + 1024 + 10, 0));
     assert_eq!(pod.container_resources().len(), 4);
     assert_eq!(pod.qos, QosClass::Burstable);
 }
@@ -192,7 +193,16 @@ fn pod_level_amounts_replace_those_of_the_containers() {
     let total = pod.total();
     assert_eq!((total.cpu_request, total.cpu_limit), (Some(2000), Some(2000)));
     assert_eq!((total.memory_request, total.memory_limit), (Some(2 << 30), Some(2 << 30)));
+    assert_eq!((total.memory_request, pod.memory_request()), (Some(2 << 30), 2 << 30));
     assert_eq!(pod.qos, QosClass::Guaranteed);
+    // Where the pod's own resources name no memory, a ranking holds nothing against its use.
+    let own = |own: Value| {
+        let requests = json!({"requests": {"cpu": "1", "memory": "1Gi"}});
+        let pod = parse(json!({"containers": [{"name": "a", "image": "i", "resources": requests}], "resources": own})).unwrap();
+        (pod.total().memory_request, pod.memory_request(), pod.qos)
+    };
+    assert_eq!(own(json!({"requests": {"cpu": "2"}})), (Some(1 << 30), 0, QosClass::Burstable));
+    assert_eq!(own(json!({})), (Some(1 << 30), 0, QosClass::BestEffort));
 }
 
 #[test]
