@@ -78,8 +78,8 @@ fn ranked(node: &Harness, starved: StarvedResource, candidates: &[Candidate]) ->
 #[test]
 fn eviction_ranks_by_rows_and_columns() {
     let pods = [samples::candidate(4), samples::candidate(7)];
-    let more = Candidate { memory_usage: Some(1 << 30), ..pods[1].clone() };
-    assert_eq!(ranked(&Harness::new(), StarvedResource::Memory, &[pods[0].clone(), more]), [7, 4]);
+    let more = Candidate { memory_usage: Some(1 << 30), ..pods[1] };
+    assert_eq!(ranked(&Harness::new(), StarvedResource::Memory, &[pods[0], more]), [7, 4]);
 
     let node = Harness::new().column("candidates", "processes", [Some(3), Some(30)]);
     assert_eq!(ranked(&node, StarvedResource::Pids, &pods), [7, 4]);
@@ -97,9 +97,9 @@ fn eviction_ranks_by_rows_and_columns() {
     assert_eq!(ranked(&inodes, StarvedResource::Inodes, &pods), [7, 4]);
 
     // Without statistics a pod goes first.
-    let blind = Candidate { memory_usage: None, disk_usage: None, ..pods[1].clone() };
+    let blind = Candidate { memory_usage: None, disk_usage: None, ..pods[1] };
     for starved in [StarvedResource::Memory, StarvedResource::Disk, StarvedResource::ContainerInodes] {
-        assert_eq!(ranked(&Harness::new(), starved, &[pods[0].clone(), blind.clone()]), [7, 4]);
+        assert_eq!(ranked(&Harness::new(), starved, &[pods[0], blind]), [7, 4]);
     }
 }
 

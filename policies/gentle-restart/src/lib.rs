@@ -8,8 +8,8 @@ mod config;
 #[cfg(test)]
 mod tests;
 
-use polylet_sdk::restart::{Action, Answer, Cause, Question, Restart, Termination};
 use polylet_sdk::Ask;
+use polylet_sdk::restart::{Action, Answer, Cause, Question, Restart, Termination};
 
 pub use config::GentleRestart;
 

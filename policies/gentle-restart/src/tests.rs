@@ -50,7 +50,7 @@ fn what_did_not_end_gently_is_left_to_the_default() {
         Termination { cause: Cause::ImagePullFailed, exit_code: None, ..exit(0) },
     ];
     for last in others {
-        assert_eq!(decide(&configured(), last.clone()), None, "{last:?}");
+        assert_eq!(decide(&configured(), last), None, "{last:?}");
     }
 }
 

@@ -64,10 +64,7 @@ pub struct Row {
 /// The part of a pod's usage that lies on the file system that is short. On a split image file system, nothing of a pod does.
 #[must_use]
 pub const fn usage_of(file_system: FileSystem, layout: Layout, parts: Parts) -> u64 {
-    let all = parts
-        .rootfs
-        .saturating_add(parts.logs)
-        .saturating_add(parts.volumes);
+    let all = parts.rootfs.saturating_add(parts.logs).saturating_add(parts.volumes);
     match (layout, file_system) {
         (Layout::Single, _) | (Layout::Split, FileSystem::Node | FileSystem::Container) => all,
         (Layout::Dedicated, FileSystem::Node) => parts.logs.saturating_add(parts.volumes),
@@ -85,11 +82,7 @@ pub const fn usage_of(file_system: FileSystem, layout: Layout, parts: Parts) -> 
 /// quirk, kept. Where upstream leaves ties to chance, the order of the rows decides here.
 #[must_use]
 pub fn rank(starved: Starved, rows: &[Row]) -> Vec<u32> {
-    let mut keys: Vec<Key> = rows
-        .iter()
-        .zip(0..)
-        .map(|(row, index)| Key::of(starved, row, index))
-        .collect();
+    let mut keys: Vec<Key> = rows.iter().zip(0..).map(|(row, index)| Key::of(starved, row, index)).collect();
     // No two keys are equal, since each holds its index.
     keys.sort_unstable();
     keys.into_iter().map(|key| key.index).collect()
@@ -122,11 +115,7 @@ impl Key {
             None => 0,
             Some(usage) => descending(signed(usage) - signed(subtracted_request)).max(1),
         };
-        Self {
-            importance: (group << 32) | u64::from(ascending(row.priority)),
-            restraint,
-            index,
-        }
+        Self { importance: (group << 32) | u64::from(ascending(row.priority)), restraint, index }
     }
 }
 

@@ -60,13 +60,9 @@ pub enum Verdict {
 #[must_use]
 pub const fn interpret(outcome: Outcome) -> Verdict {
     match outcome {
-        Outcome::Http(200..=299) | Outcome::TcpOpen | Outcome::Grpc(1) | Outcome::Exec(0) => {
-            Verdict::Success
-        }
+        Outcome::Http(200..=299) | Outcome::TcpOpen | Outcome::Grpc(1) | Outcome::Exec(0) => Verdict::Success,
         Outcome::Http(300..=399) => Verdict::Warning,
         Outcome::Failed(Failure::Exec | Failure::Internal) => Verdict::Unknown,
-        Outcome::Http(_) | Outcome::Grpc(_) | Outcome::Exec(_) | Outcome::Failed(_) => {
-            Verdict::Failure
-        }
+        Outcome::Http(_) | Outcome::Grpc(_) | Outcome::Exec(_) | Outcome::Failed(_) => Verdict::Failure,
     }
 }

@@ -76,10 +76,7 @@ pub fn place(pod: &Pod, memory_capacity: u64) -> Placement {
     let share = pod_level_share(pod);
     let floor = smallest_app_request(pod);
     let score = |container| oom_score_adj(pod, tier, container, share, floor, memory_capacity);
-    Placement {
-        tier,
-        oom_scores: pod.containers.iter().map(score).collect(),
-    }
+    Placement { tier, oom_scores: pod.containers.iter().map(score).collect() }
 }
 
 /// The class of a pod: as reported, else from `spec.resources` alone if that is there, else from the sums over its containers.
@@ -124,29 +121,16 @@ const BEST_EFFORT_SCORE: i64 = 1000;
 /// A Burstable container never comes down to what a Guaranteed pod that uses all memory would have.
 const BURSTABLE_FLOOR: i64 = 1000 + GUARANTEED_SCORE;
 
-fn oom_score_adj(
-    pod: &Pod,
-    tier: QosClass,
-    container: &Container,
-    share: i64,
-    floor: i64,
-    capacity: u64,
-) -> i32 {
+fn oom_score_adj(pod: &Pod, tier: QosClass, container: &Container, share: i64, floor: i64, capacity: u64) -> i32 {
     let score = match tier {
         _ if pod.node_critical => GUARANTEED_SCORE,
         QosClass::Guaranteed => GUARANTEED_SCORE,
         QosClass::BestEffort => BEST_EFFORT_SCORE,
         QosClass::Burstable => {
-            let by_request = |request: i64| {
-                1000 - request.saturating_add(share).saturating_mul(1000) / signed(capacity).max(1)
-            };
+            let by_request = |request: i64| 1000 - request.saturating_add(share).saturating_mul(1000) / signed(capacity).max(1);
             let own = by_request(signed(container.resources.memory_request.unwrap_or(0)));
             // A sidecar must not die before the containers that it serves.
-            let score = if container.kind == Kind::Sidecar {
-                own.min(by_request(floor))
-            } else {
-                own
-            };
+            let score = if container.kind == Kind::Sidecar { own.min(by_request(floor)) } else { own };
             score.clamp(BURSTABLE_FLOOR, BEST_EFFORT_SCORE - 1)
         }
     };
@@ -155,34 +139,21 @@ fn oom_score_adj(
 
 /// What each container gets of the pod's own memory request beyond its containers' requests, in bytes.
 fn pod_level_share(pod: &Pod) -> i64 {
-    let Some(request) = pod
-        .pod_level
-        .and_then(|resources| resources.memory_request)
-        .filter(|request| *request > 0)
-    else {
+    let Some(request) = pod.pod_level.and_then(|resources| resources.memory_request).filter(|request| *request > 0) else {
         return 0;
     };
-    let assigned = total(pod.containers, |resources| {
-        resources.memory_request.unwrap_or(0)
-    });
+    let assigned = total(pod.containers, |resources| resources.memory_request.unwrap_or(0));
     let containers = counted(pod).count() as i64;
     (signed(request) - signed(assigned)) / containers.max(1)
 }
 
 fn smallest_app_request(pod: &Pod) -> i64 {
-    let apps = pod
-        .containers
-        .iter()
-        .filter(|container| container.kind == Kind::App);
-    apps.map(|container| signed(container.resources.memory_request.unwrap_or(0)))
-        .min()
-        .unwrap_or(0)
+    let apps = pod.containers.iter().filter(|container| container.kind == Kind::App);
+    apps.map(|container| signed(container.resources.memory_request.unwrap_or(0))).min().unwrap_or(0)
 }
 
 fn counted<'a>(pod: &Pod<'a>) -> impl Iterator<Item = &'a Container> {
-    pod.containers
-        .iter()
-        .filter(|container| container.kind != Kind::Ephemeral)
+    pod.containers.iter().filter(|container| container.kind != Kind::Ephemeral)
 }
 
 fn signed(amount: u64) -> i64 {
@@ -198,18 +169,12 @@ struct Sums {
 
 impl Sums {
     fn of(parts: impl Iterator<Item = Resources>) -> Self {
-        let mut sums = Self {
-            requests: [0; 2],
-            limits: [0; 2],
-            all_limited: true,
-        };
+        let mut sums = Self { requests: [0; 2], limits: [0; 2], all_limited: true };
         for part in parts {
-            let requests =
-                [part.cpu_request, part.memory_request].map(|amount| amount.unwrap_or(0));
+            let requests = [part.cpu_request, part.memory_request].map(|amount| amount.unwrap_or(0));
             let limits = [part.cpu_limit, part.memory_limit].map(|amount| amount.unwrap_or(0));
             for resource in 0..2 {
-                sums.requests[resource] =
-                    sums.requests[resource].saturating_add(requests[resource]);
+                sums.requests[resource] = sums.requests[resource].saturating_add(requests[resource]);
                 sums.limits[resource] = sums.limits[resource].saturating_add(limits[resource]);
             }
             sums.all_limited &= !limits.contains(&0);

@@ -26,41 +26,21 @@ pub struct Bounds {
 impl Bounds {
     /// Of containers, unless configured otherwise: 10 s doubling to 300 s. The 10 minutes after which all is forgiven are fixed
     /// upstream, and no multiple of the maximum.
-    pub const CRASH: Self = Self {
-        initial_ms: 10_000,
-        maximum_ms: 300_000,
-        reset_after_ms: 600_000,
-    };
+    pub const CRASH: Self = Self { initial_ms: 10_000, maximum_ms: 300_000, reset_after_ms: 600_000 };
 
     /// Of image pulls: 10 s doubling to 300 s, forgotten after twice the maximum.
-    pub const IMAGE_PULL: Self = Self {
-        initial_ms: 10_000,
-        maximum_ms: 300_000,
-        reset_after_ms: 600_000,
-    };
+    pub const IMAGE_PULL: Self = Self { initial_ms: 10_000, maximum_ms: 300_000, reset_after_ms: 600_000 };
 
     /// Of a pod whose sandbox or container could not be made: upstream's pod worker comes back after 10 s, without doubling.
-    pub const POD_RETRY: Self = Self {
-        initial_ms: 10_000,
-        maximum_ms: 10_000,
-        reset_after_ms: 600_000,
-    };
+    pub const POD_RETRY: Self = Self { initial_ms: 10_000, maximum_ms: 10_000, reset_after_ms: 600_000 };
 
     /// The bounds for containers under `crashLoopBackOff.maxContainerRestartPeriod`: it sets the maximum, and lowers the first
     /// backoff to itself if it is the smaller.
     #[must_use]
     pub const fn crash_up_to(maximum_ms: u64) -> Self {
         let initial = Self::CRASH.initial_ms;
-        let initial_ms = if maximum_ms < initial {
-            maximum_ms
-        } else {
-            initial
-        };
-        Self {
-            initial_ms,
-            maximum_ms,
-            ..Self::CRASH
-        }
+        let initial_ms = if maximum_ms < initial { maximum_ms } else { initial };
+        Self { initial_ms, maximum_ms, ..Self::CRASH }
     }
 }
 
@@ -80,25 +60,13 @@ pub const fn delay(entry: Option<Entry>, failed_at_ms: u64, bounds: Bounds) -> u
 /// `failed_at_ms` is the same instant). It starts at the initial backoff where [`delay`] would forget the old entry, and
 /// doubles otherwise, up to the maximum.
 #[must_use]
-pub const fn advance(
-    entry: Option<Entry>,
-    failed_at_ms: u64,
-    now_ms: u64,
-    bounds: Bounds,
-) -> Entry {
+pub const fn advance(entry: Option<Entry>, failed_at_ms: u64, now_ms: u64, bounds: Bounds) -> Entry {
     let next = match entry {
         Some(entry) if !is_stale(entry, failed_at_ms, bounds) => entry.backoff_ms.saturating_mul(2),
         _ => bounds.initial_ms,
     };
-    let backoff_ms = if next > bounds.maximum_ms {
-        bounds.maximum_ms
-    } else {
-        next
-    };
-    Entry {
-        backoff_ms,
-        updated_ms: now_ms,
-    }
+    let backoff_ms = if next > bounds.maximum_ms { bounds.maximum_ms } else { next };
+    Entry { backoff_ms, updated_ms: now_ms }
 }
 
 const fn is_stale(entry: Entry, failed_at_ms: u64, bounds: Bounds) -> bool {

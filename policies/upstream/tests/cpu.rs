@@ -20,11 +20,7 @@ fn millicores_become_shares_weights_and_quotas() {
     for (millicores, shares, weight, quota) in table {
         assert_eq!(cpu::shares(millicores), shares, "shares of {millicores}m");
         assert_eq!(cpu::weight(shares), weight, "weight of {millicores}m");
-        assert_eq!(
-            cpu::quota_us(millicores, cpu::DEFAULT_PERIOD_US),
-            quota,
-            "quota of {millicores}m"
-        );
+        assert_eq!(cpu::quota_us(millicores, cpu::DEFAULT_PERIOD_US), quota, "quota of {millicores}m");
     }
 }
 

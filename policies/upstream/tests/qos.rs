@@ -1,9 +1,7 @@
 //! Classes and oom scores against upstream's vectors. A row number is that of the table in the behaviour notes.
 #![allow(missing_docs)]
 
-use polylet_upstream::qos::{
-    Container, Kind, Placement, Pod, QosClass, Resources, class, place, total,
-};
+use polylet_upstream::qos::{Container, Kind, Placement, Pod, QosClass, Resources, class, place, total};
 
 const MI: u64 = 1 << 20;
 const GI: u64 = 1 << 30;
@@ -13,12 +11,7 @@ use QosClass::{BestEffort, Burstable, Guaranteed};
 /// Millicores and bytes of requests, then of limits.
 fn resources(request: [Option<u64>; 2], limit: [Option<u64>; 2]) -> Resources {
     let ([cpu_request, memory_request], [cpu_limit, memory_limit]) = (request, limit);
-    Resources {
-        cpu_request,
-        cpu_limit,
-        memory_request,
-        memory_limit,
-    }
+    Resources { cpu_request, cpu_limit, memory_request, memory_limit }
 }
 
 fn both(cpu: u64, memory: u64) -> Resources {
@@ -29,12 +22,7 @@ fn memory(request: u64) -> Resources {
     resources([None, Some(request)], [None, None])
 }
 
-const NOTHING: Resources = Resources {
-    cpu_request: None,
-    cpu_limit: None,
-    memory_request: None,
-    memory_limit: None,
-};
+const NOTHING: Resources = Resources { cpu_request: None, cpu_limit: None, memory_request: None, memory_limit: None };
 
 fn of(kind: Kind, resources: Resources) -> Container {
     Container { kind, resources }
@@ -45,104 +33,43 @@ fn app(resources: Resources) -> Container {
 }
 
 fn pod(containers: &[Container]) -> Pod<'_> {
-    Pod {
-        reported: None,
-        node_critical: false,
-        containers,
-        pod_level: None,
-    }
+    Pod { reported: None, node_critical: false, containers, pod_level: None }
 }
 
 #[track_caller]
-fn check_class(
-    row: u32,
-    containers: &[Container],
-    pod_level: Option<Resources>,
-    expected: QosClass,
-) {
-    assert_eq!(
-        class(&Pod {
-            pod_level,
-            ..pod(containers)
-        }),
-        expected,
-        "row {row}"
-    );
+fn check_class(row: u32, containers: &[Container], pod_level: Option<Resources>, expected: QosClass) {
+    assert_eq!(class(&Pod { pod_level, ..pod(containers) }), expected, "row {row}");
 }
 
 #[test]
 fn classes_by_containers() {
     let full = both(1000, GI);
     let cpu_only = resources([Some(1000), None], [None, None]);
-    let check =
-        |row, containers: &[Container], expected| check_class(row, containers, None, expected);
+    let check = |row, containers: &[Container], expected| check_class(row, containers, None, expected);
     check(1, &[app(NOTHING)], BestEffort);
-    check(
-        2,
-        &[app(resources([Some(100), None], [None, None]))],
-        Burstable,
-    );
+    check(2, &[app(resources([Some(100), None], [None, None]))], Burstable);
     check(3, &[app(full)], Guaranteed);
-    check(
-        4,
-        &[app(resources([None, None], [Some(1000), Some(GI)]))],
-        Burstable,
-    );
+    check(4, &[app(resources([None, None], [Some(1000), Some(GI)]))], Burstable);
     check(5, &[app(full)], Guaranteed);
-    check(
-        6,
-        &[app(resources(
-            [Some(500), Some(GI)],
-            [Some(1000), Some(GI)],
-        ))],
-        Burstable,
-    );
+    check(6, &[app(resources([Some(500), Some(GI)], [Some(1000), Some(GI)]))], Burstable);
     // 7 and 8: storage, hugepages and devices are not even part of the question.
     check(7, &[app(NOTHING)], BestEffort);
     check(8, &[app(NOTHING)], BestEffort);
-    check(
-        9,
-        &[app(resources([Some(0), Some(0)], [None, None]))],
-        BestEffort,
-    );
-    check(
-        10,
-        &[app(resources([None, Some(0)], [Some(0), Some(0)]))],
-        BestEffort,
-    );
-    check(
-        11,
-        &[app(resources([None, Some(GI)], [None, Some(GI)]))],
-        Burstable,
-    );
+    check(9, &[app(resources([Some(0), Some(0)], [None, None]))], BestEffort);
+    check(10, &[app(resources([None, Some(0)], [Some(0), Some(0)]))], BestEffort);
+    check(11, &[app(resources([None, Some(GI)], [None, Some(GI)]))], Burstable);
     check(12, &[app(full), app(NOTHING)], Burstable);
     check(13, &[app(full), app(full)], Guaranteed);
     check(14, &[of(Kind::Init, NOTHING), app(full)], Burstable);
-    check(
-        15,
-        &[of(Kind::Init, both(2000, 2 * GI)), app(full)],
-        Guaranteed,
-    );
+    check(15, &[of(Kind::Init, both(2000, 2 * GI)), app(full)], Guaranteed);
     check(16, &[of(Kind::Sidecar, NOTHING), app(full)], Burstable);
-    check(
-        17,
-        &[of(Kind::Sidecar, both(100, 64 * MI)), app(full)],
-        Guaranteed,
-    );
+    check(17, &[of(Kind::Sidecar, both(100, 64 * MI)), app(full)], Guaranteed);
     check(18, &[of(Kind::Init, cpu_only), app(NOTHING)], Burstable);
     check(19, &[app(full), of(Kind::Ephemeral, NOTHING)], Guaranteed);
-    check(
-        20,
-        &[app(NOTHING), of(Kind::Ephemeral, NOTHING)],
-        BestEffort,
-    );
+    check(20, &[app(NOTHING), of(Kind::Ephemeral, NOTHING)], BestEffort);
     // 21: quantities are numbers by now, so that `1000m` is `1`.
     check(21, &[app(both(1000, 1024 * MI))], Guaranteed);
-    check(
-        22,
-        &[app(resources([Some(1000), None], [Some(1000), Some(0)]))],
-        Burstable,
-    );
+    check(22, &[app(resources([Some(1000), None], [Some(1000), Some(0)]))], Burstable);
     check(23, &[app(full)], Guaranteed);
 }
 
@@ -151,19 +78,9 @@ fn classes_by_pod_level_resources() {
     let full = both(1000, GI);
     let cpu_limit = resources([None, None], [Some(1000), None]);
     check_class(24, &[app(NOTHING)], Some(full), Guaranteed);
-    check_class(
-        25,
-        &[app(full)],
-        Some(resources([Some(1000), None], [None, None])),
-        Burstable,
-    );
+    check_class(25, &[app(full)], Some(resources([Some(1000), None], [None, None])), Burstable);
     check_class(26, &[app(NOTHING)], Some(cpu_limit), Burstable);
-    check_class(
-        27,
-        &[app(full)],
-        Some(resources([Some(1000), Some(GI)], [Some(2000), Some(GI)])),
-        Burstable,
-    );
+    check_class(27, &[app(full)], Some(resources([Some(1000), Some(GI)], [Some(2000), Some(GI)])), Burstable);
     check_class(28, &[app(full)], Some(NOTHING), BestEffort);
     check_class(29, &[app(full)], Some(NOTHING), BestEffort);
 }
@@ -171,10 +88,7 @@ fn classes_by_pod_level_resources() {
 #[test]
 fn a_reported_class_is_trusted() {
     let containers = [app(NOTHING)];
-    let reported = Pod {
-        reported: Some(Guaranteed),
-        ..pod(&containers)
-    };
+    let reported = Pod { reported: Some(Guaranteed), ..pod(&containers) };
     assert_eq!(class(&reported), Guaranteed, "row 30");
 }
 
@@ -187,26 +101,11 @@ fn sums_are_compared_and_not_containers() {
 
 #[test]
 fn oom_scores_of_burstable_pods_by_memory_request() {
-    let table = [
-        (0, 999),
-        (16 * MI, 999),
-        (17 * MI, 999),
-        (512 * MI, 969),
-        (GI, 938),
-        (4 * GI, 750),
-        (8 * GI, 500),
-        (16 * GI, 3),
-    ];
+    let table =
+        [(0, 999), (16 * MI, 999), (17 * MI, 999), (512 * MI, 969), (GI, 938), (4 * GI, 750), (8 * GI, 500), (16 * GI, 3)];
     for (request, score) in table {
-        let cpu = Resources {
-            cpu_request: Some(100),
-            ..memory(request)
-        };
-        assert_eq!(
-            place(&pod(&[app(cpu)]), 16 * GI).oom_scores,
-            [score],
-            "request of {request}"
-        );
+        let cpu = Resources { cpu_request: Some(100), ..memory(request) };
+        assert_eq!(place(&pod(&[app(cpu)]), 16 * GI).oom_scores, [score], "request of {request}");
     }
 }
 
@@ -215,36 +114,15 @@ fn oom_scores_by_class() {
     let containers = [app(NOTHING), of(Kind::Ephemeral, NOTHING)];
     let scores = |pod: Pod| place(&pod, 16 * GI).oom_scores;
     assert_eq!(scores(pod(&containers)), [1000, 1000]);
-    assert_eq!(
-        scores(Pod {
-            reported: Some(Guaranteed),
-            ..pod(&containers)
-        }),
-        [-997, -997]
-    );
-    assert_eq!(
-        scores(Pod {
-            node_critical: true,
-            ..pod(&containers)
-        }),
-        [-997, -997]
-    );
+    assert_eq!(scores(Pod { reported: Some(Guaranteed), ..pod(&containers) }), [-997, -997]);
+    assert_eq!(scores(Pod { node_critical: true, ..pod(&containers) }), [-997, -997]);
 }
 
 #[test]
 fn pod_level_memory_is_shared_out() {
     let containers = [app(memory(GI)), app(memory(GI))];
-    let pod = Pod {
-        pod_level: Some(memory(4 * GI)),
-        ..pod(&containers)
-    };
-    assert_eq!(
-        place(&pod, 16 * GI),
-        Placement {
-            tier: Burstable,
-            oom_scores: vec![875, 875]
-        }
-    );
+    let pod = Pod { pod_level: Some(memory(4 * GI)), ..pod(&containers) };
+    assert_eq!(place(&pod, 16 * GI), Placement { tier: Burstable, oom_scores: vec![875, 875] });
 }
 
 #[test]
@@ -265,13 +143,8 @@ fn absurd_numbers_stay_in_the_band() {
 #[test]
 fn totals_add_what_runs_together() {
     let amount = |resources: &Resources| resources.memory_request.unwrap_or(0);
-    let containers = [
-        of(Kind::Sidecar, memory(1)),
-        of(Kind::Init, memory(20)),
-        of(Kind::Sidecar, memory(2)),
-        app(memory(3)),
-        app(memory(4)),
-    ];
+    let containers =
+        [of(Kind::Sidecar, memory(1)), of(Kind::Init, memory(20)), of(Kind::Sidecar, memory(2)), app(memory(3)), app(memory(4))];
     assert_eq!(total(&containers, amount), 21);
     assert_eq!(total(&containers[2..], amount), 9);
 }

@@ -22,10 +22,7 @@ fn crash_loop(ran_ms: u64, bounds: Bounds, restarts: usize) -> Vec<u64> {
 
 #[test]
 fn first_restart_is_immediate_then_ten_seconds_double_to_five_minutes() {
-    let seconds: Vec<_> = crash_loop(100, CRASH, 9)
-        .into_iter()
-        .map(|delay| delay / 1000)
-        .collect();
+    let seconds: Vec<_> = crash_loop(100, CRASH, 9).into_iter().map(|delay| delay / 1000).collect();
     assert_eq!(seconds, [0, 10, 20, 40, 80, 160, 300, 300, 300]);
 }
 
@@ -38,26 +35,11 @@ fn a_run_longer_than_ten_minutes_forgives_all() {
 
 #[test]
 fn after_a_long_run_the_entry_starts_again() {
-    let old = Entry {
-        backoff_ms: 160_000,
-        updated_ms: 1_000_000,
-    };
+    let old = Entry { backoff_ms: 160_000, updated_ms: 1_000_000 };
     let fresh = advance(Some(old), 1_600_001, 1_600_002, CRASH);
-    assert_eq!(
-        fresh,
-        Entry {
-            backoff_ms: 10_000,
-            updated_ms: 1_600_002
-        }
-    );
+    assert_eq!(fresh, Entry { backoff_ms: 10_000, updated_ms: 1_600_002 });
     let doubled = advance(Some(old), 1_600_000, 1_600_002, CRASH);
-    assert_eq!(
-        doubled,
-        Entry {
-            backoff_ms: 300_000,
-            updated_ms: 1_600_002
-        }
-    );
+    assert_eq!(doubled, Entry { backoff_ms: 300_000, updated_ms: 1_600_002 });
 }
 
 #[test]
@@ -75,19 +57,13 @@ fn a_failed_pull_advances_before_it_waits() {
     }
     assert_eq!(delays, [10, 20, 40, 80, 160, 300, 300]);
     // Twice the maximum of idleness and it is forgotten.
-    assert_eq!(
-        advance(entry, now + 600_001, now + 600_001, bounds).backoff_ms,
-        10_000
-    );
+    assert_eq!(advance(entry, now + 600_001, now + 600_001, bounds).backoff_ms, 10_000);
 }
 
 #[test]
 fn a_pod_is_retried_at_a_steady_pace() {
     let entry = advance(None, 7, 7, Bounds::POD_RETRY);
-    assert_eq!(
-        advance(Some(entry), 10_007, 10_007, Bounds::POD_RETRY).backoff_ms,
-        10_000
-    );
+    assert_eq!(advance(Some(entry), 10_007, 10_007, Bounds::POD_RETRY).backoff_ms, 10_000);
 }
 
 #[test]
@@ -100,26 +76,13 @@ fn the_configured_maximum_lowers_the_first_backoff() {
 
 #[test]
 fn a_clock_set_back_counts_as_recent() {
-    let entry = Entry {
-        backoff_ms: 40_000,
-        updated_ms: 9_000_000,
-    };
+    let entry = Entry { backoff_ms: 40_000, updated_ms: 9_000_000 };
     assert_eq!(delay(Some(entry), 1, CRASH), 40_000);
 }
 
 #[test]
 fn absurd_numbers_do_not_overflow() {
-    let entry = Entry {
-        backoff_ms: u64::MAX,
-        updated_ms: 0,
-    };
-    let bounds = Bounds {
-        initial_ms: 1,
-        maximum_ms: u64::MAX,
-        reset_after_ms: u64::MAX,
-    };
-    assert_eq!(
-        advance(Some(entry), u64::MAX, u64::MAX, bounds).backoff_ms,
-        u64::MAX
-    );
+    let entry = Entry { backoff_ms: u64::MAX, updated_ms: 0 };
+    let bounds = Bounds { initial_ms: 1, maximum_ms: u64::MAX, reset_after_ms: u64::MAX };
+    assert_eq!(advance(Some(entry), u64::MAX, u64::MAX, bounds).backoff_ms, u64::MAX);
 }

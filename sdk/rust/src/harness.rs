@@ -28,9 +28,12 @@ pub struct Harness {
     namespaces: BTreeMap<NamespaceId, String>,
     controllers: BTreeMap<ControllerId, (String, String)>,
     containers: Vec<String>,
-    store: RefCell<BTreeMap<(Option<PodIndex>, String), Vec<u8>>>,
+    store: RefCell<BTreeMap<Slot, Vec<u8>>>,
     log: RefCell<Vec<(Level, String)>>,
 }
+
+/// A bucket (none is the policy's own) and a key in it.
+type Slot = (Option<PodIndex>, String);
 
 #[derive(Debug, Default)]
 struct PodWords {
@@ -207,7 +210,7 @@ impl Imports for Harness {
     }
 }
 
-fn slot(of: Bucket, key: &str) -> (Option<PodIndex>, String) {
+fn slot(of: Bucket, key: &str) -> Slot {
     let pod = match of {
         Bucket::Policy => None,
         Bucket::Pod(pod) => Some(pod),
