@@ -30,6 +30,7 @@ pub mod record;
 pub mod restart;
 pub mod sample;
 pub mod say;
+pub mod status;
 pub mod time;
 
 #[cfg(test)]
