@@ -18,6 +18,7 @@ pub mod decision;
 pub mod desired;
 pub mod effect;
 pub mod event;
+pub mod evict;
 pub mod id;
 pub mod ladder;
 pub mod observed;

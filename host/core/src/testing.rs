@@ -1,10 +1,15 @@
 //! Values that tests of several modules begin with.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::config::Config;
 use crate::pod::{Pod, Source};
+use crate::question::restart::Bounds;
+use crate::record::PodRecord;
 use crate::time::Wall;
 
 /// A pod `web_shop(u1)` of the API with this spec, created at 1 s.
@@ -15,4 +20,47 @@ pub(crate) fn pod(spec: Value) -> Pod {
 /// A pod of the API from a whole object, created at 1 s.
 pub(crate) fn pod_of(object: Value) -> Pod {
     Pod::parse(Arc::new(serde_json::from_value(object).unwrap()), Source::Api, Wall(1000)).unwrap()
+}
+
+/// What is remembered of a pod that began at 2 s and of which nothing else is known.
+pub(crate) fn record(pod: &Pod) -> PodRecord {
+    PodRecord {
+        uid: pod.uid.clone(),
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+        started: Wall(2000),
+        stop: None,
+        end: None,
+        placement: None,
+        containers: BTreeMap::new(),
+    }
+}
+
+/// Upstream's defaults on a node of 4 cores and 16 GiB, without thresholds.
+pub(crate) fn config() -> Config {
+    let bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
+    Config {
+        node_name: "node".into(),
+        node_ips: vec!["10.0.0.1".into()],
+        sources: vec![Source::Api],
+        restart: bounds,
+        image_backoff: bounds,
+        relist: Duration::from_secs(1),
+        relist_with_events: Duration::from_secs(300),
+        sampling: Duration::from_secs(10),
+        resync: Duration::from_secs(60),
+        max_pods: 110,
+        parallel_pulls: 1,
+        dead_per_container: 1,
+        allow_give_up: false,
+        allow_tier: false,
+        probe_mercy: Duration::from_secs(60),
+        memory_capacity: 16 << 30,
+        memory_allocatable: 15 << 30,
+        cpu_allocatable: 4000,
+        thresholds: Vec::new(),
+        pressure_transition: Duration::from_secs(300),
+        eviction_max_grace: Duration::ZERO,
+        runtime_name: "containerd".into(),
+    }
 }
