@@ -136,7 +136,7 @@ impl Cx<'_> {
             None => {
                 let lists =
                     self.before.map(|b| [&b.init_container_statuses, &b.container_statuses, &b.ephemeral_container_statuses]);
-                lists.into_iter().flatten().flatten().flatten().any(|c| state::is_running(c))
+                lists.into_iter().flatten().flatten().flatten().any(state::is_running)
             }
         }
     }

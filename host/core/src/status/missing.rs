@@ -29,8 +29,12 @@ pub(super) fn status(cx: &Cx<'_>, container: &Container, old: Option<&v1::Contai
     let mut status = fresh(cx, container);
     status.restart_count = containers::restarts(cx, container, None, old);
     let Some(old) = old else {
-        let terminated = record.map(|last| state::remembered(last, runtime));
-        status.last_state = Some(v1::ContainerState { terminated, ..Default::default() });
+        match record.map(|last| state::terminated(state::remembered(last, runtime))) {
+            // No other attempt will follow this one.
+            Some(end) if cx.is_ending() => status.state = Some(end),
+            Some(end) => status.last_state = Some(end),
+            None => {}
+        }
         return done_before(cx, container, status);
     };
     if conditions::restarting_all(cx) && container.kind != ContainerKind::Ephemeral {

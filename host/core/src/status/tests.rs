@@ -521,6 +521,7 @@ fn the_last_end_is_kept() {
     remember(World::new("Always", "a").have("a#1=run"), ended("a-0", 9, 20_000)).containers("a R+<T9 1");
     remember(World::new("Always", "a").have("a#1=9"), ended("a-1", 9, 20_000)).containers("a T9 1");
     remember(World::new("Always", "a"), ended("a-0", 9, 20_000)).containers("a W(ContainerCreating)<T9 0");
+    remember(World::new("Always", "a"), ended("a-0", 9, 20_000)).stopped().containers("a T9 0");
     // The later of the two.
     let shown = World::new("Always", "a").have("a#0=3 a#1=run").told().have("a#2=run");
     remember(shown.clone(), ended("a-1", 9, 90_000)).containers("a R+<T9 2");
