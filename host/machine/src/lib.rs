@@ -1,10 +1,18 @@
 //! The kernel side: cgroups, statistics, volumes, CNI configuration. Everything here is synchronous: the agent calls it on threads
 //! that may block.
+//!
+//! Reading order:
+//! - what a pod is given: [`cgroup`], [`volume`]
+//! - what the node is: [`facts`]
+//!
+//! **Invariant:** nothing here decides about a pod, remembers one, or talks to a peer other than the kernel.
 
 mod mountinfo;
+mod walk;
 
 pub mod cgroup;
 pub mod facts;
+pub mod volume;
 
 #[cfg(test)]
 mod testing;

@@ -1,0 +1,222 @@
+//! Volumes in a directory of the test's own; what mounts needs root and is left out without it.
+
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::net::UnixListener;
+
+use super::*;
+use crate::testing::{own_mounts, pod};
+use crate::{mountinfo, walk};
+
+const GI: u64 = 1 << 30;
+
+struct Node {
+    paths: Paths,
+    dir: tempfile::TempDir,
+}
+
+impl Node {
+    fn make() -> Self {
+        let dir = tempfile::tempdir().expect("make a directory");
+        let at = |name: &str| dir.path().join(name);
+        Self { paths: Paths { root: at("kubelet"), pod_logs: at("pods"), container_logs: at("containers") }, dir }
+    }
+
+    fn prepare(&self, volumes: &str, mounted: &[&str]) -> Result<(), VolumeError> {
+        prepare(&self.paths, &spec(volumes, mounted, "{}"), GI)
+    }
+}
+
+fn spec(volumes: &str, mounted: &[&str], resources: &str) -> std::sync::Arc<Pod> {
+    let mounts: Vec<String> = mounted.iter().map(|name| format!(r#"{{"name":"{name}","mountPath":"/{name}"}}"#)).collect();
+    pod(&format!(
+        r#"{{"containers":[{{"name":"c","image":"i","resources":{resources},"volumeMounts":[{}]}}],"volumes":{volumes}}}"#,
+        mounts.join(",")
+    ))
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o7777
+}
+
+fn root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn directories_and_plain_empty_dir() {
+    let node = Node::make();
+    let volumes = r#"[{"name":"cache","emptyDir":{}},{"name":"unused","configMap":{"name":"x"}}]"#;
+    node.prepare(volumes, &["cache"]).expect("prepare");
+    let dir = node.paths.pod("uid-1");
+    for private in [&dir, &dir.join("volumes"), &dir.join("plugins"), &dir.join("volumes/kubernetes.io~empty-dir")] {
+        assert_eq!(mode(private), 0o750, "{}", private.display());
+    }
+    let cache = node.paths.empty_dir("uid-1", "cache");
+    assert_eq!(mode(&cache), 0o777);
+    assert!(dir.join("plugins/kubernetes.io~empty-dir/cache/ready").exists());
+
+    fs::write(cache.join("file"), "kept").expect("write");
+    fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).expect("the tenant changes the mode");
+    node.prepare(volumes, &["cache"]).expect("again");
+    assert_eq!(fs::read_to_string(cache.join("file")).expect("read"), "kept");
+    assert_eq!(mode(&cache), 0o700, "what is ready is left alone");
+
+    let pod = spec(volumes, &[], "{}");
+    assert_eq!(volume_path(&node.paths, &pod, "cache"), Some(cache));
+    assert_eq!(volume_path(&node.paths, &pod, "unused"), None);
+    assert_eq!(orphans(&node.paths).expect("orphans"), ["uid-1"]);
+    tear_down(&node.paths, "uid-1").expect("tear_down");
+    tear_down(&node.paths, "uid-1").expect("twice");
+    assert!(orphans(&node.paths).expect("orphans").is_empty());
+}
+
+#[test]
+fn fs_group_owns_an_empty_dir() {
+    if !root() {
+        return;
+    }
+    let node = Node::make();
+    let pod = pod(
+        r#"{"securityContext":{"fsGroup":1234},"containers":[{"name":"c","image":"i","volumeMounts":[{"name":"v","mountPath":"/v"}]}],
+            "volumes":[{"name":"v","emptyDir":{}}]}"#,
+    );
+    prepare(&node.paths, &pod, GI).expect("prepare");
+    let dir = node.paths.empty_dir("uid-1", "v");
+    assert_eq!((fs::metadata(&dir).expect("stat").gid(), mode(&dir)), (1234, 0o2777));
+}
+
+#[test]
+fn memory_medium_is_a_tmpfs_of_the_least_size() {
+    own_mounts(memory_medium);
+}
+
+fn memory_medium() {
+    let node = Node::make();
+    for (name, limit, resources, size) in [
+        ("a", "", "{}", 64 << 20),
+        ("b", r#","sizeLimit":"16Mi""#, "{}", 16 << 20),
+        ("c", r#","sizeLimit":"0""#, r#"{"requests":{"cpu":"1"},"limits":{"memory":"8Mi"}}"#, 8 << 20),
+    ] {
+        let volumes = format!(r#"[{{"name":"{name}","emptyDir":{{"medium":"Memory"{limit}}}}}]"#);
+        let pod = spec(&volumes, &[name], resources);
+        prepare(&node.paths, &pod, 64 << 20).expect("prepare");
+        prepare(&node.paths, &pod, 64 << 20).expect("again");
+        let dir = node.paths.empty_dir("uid-1", name);
+        let stat = rustix::fs::statvfs(&dir).expect("statvfs");
+        assert_eq!(stat.f_blocks * stat.f_frsize, size, "{name}");
+        assert_eq!(mode(&dir), 0o1777, "as the kernel makes a tmpfs; upstream leaves the sticky bit");
+    }
+    let below = |mounts: &[mountinfo::Mount]| mountinfo::below(mounts, &node.paths.root).len();
+    assert_eq!(below(&mountinfo::read().expect("mounts")), 3, "none is mounted twice");
+    tear_down(&node.paths, "uid-1").expect("tear_down");
+    assert_eq!(below(&mountinfo::read().expect("mounts")), 0);
+    assert!(!node.paths.pod("uid-1").exists());
+}
+
+#[test]
+fn nothing_behind_a_mount_is_removed() {
+    own_mounts(bind_mount_inside);
+}
+
+fn bind_mount_inside() {
+    let node = Node::make();
+    node.prepare(r#"[{"name":"v","emptyDir":{}}]"#, &["v"]).expect("prepare");
+    let precious = node.dir.path().join("precious");
+    fs::create_dir(&precious).expect("mkdir");
+    fs::write(precious.join("data"), "1").expect("write");
+    let inside = node.paths.empty_dir("uid-1", "v").join("bound");
+    fs::create_dir(&inside).expect("mkdir");
+    rustix::mount::mount_bind(&precious, &inside).expect("bind");
+    // A file in use keeps the mount busy; the same file system on both sides is the case that a device number does not tell.
+    let busy = fs::File::open(inside.join("data")).expect("open");
+    let error = tear_down(&node.paths, "uid-1").expect_err("busy");
+    assert!(matches!(error, TearDownError::Unmount { .. }), "{error:?}");
+    let walked = walk::remove(&node.paths.pod("uid-1")).expect_err("the walk stops at the mount");
+    assert_eq!(walked.kind(), io::ErrorKind::CrossesDevices, "{walked}");
+    drop(busy);
+    tear_down(&node.paths, "uid-1").expect("tear_down");
+    assert!(precious.join("data").exists());
+}
+
+#[test]
+fn links_that_tenants_leave_are_not_followed() {
+    let node = Node::make();
+    node.prepare(r#"[{"name":"v","emptyDir":{}}]"#, &["v"]).expect("prepare");
+    let precious = node.dir.path().join("precious");
+    fs::create_dir(&precious).expect("mkdir");
+    fs::write(precious.join("data"), "1").expect("write");
+    symlink(&precious, node.paths.empty_dir("uid-1", "v").join("link")).expect("symlink");
+    tear_down(&node.paths, "uid-1").expect("tear_down");
+    assert!(precious.join("data").exists());
+    for uid in ["", "..", ".", "a/b", "../uid"] {
+        assert!(matches!(tear_down(&node.paths, uid), Err(TearDownError::BadUid { .. })), "{uid:?}");
+    }
+}
+
+#[test]
+fn host_path_types() {
+    let node = Node::make();
+    let at = |name: &str| node.dir.path().join(name).display().to_string();
+    fs::create_dir(at("dir")).expect("mkdir");
+    fs::write(at("file"), "").expect("write");
+    symlink(at("dir"), at("link")).expect("symlink");
+    let _socket = UnixListener::bind(at("socket")).expect("bind");
+    let check = |path: &str, kind: &str| {
+        let volumes = format!(r#"[{{"name":"h","hostPath":{{"path":"{path}","type":"{kind}"}}}}]"#);
+        node.prepare(&volumes, &["h"]).map_err(|error| error.to_string())
+    };
+    for (path, kind) in [
+        (at("absent"), ""),
+        (at("dir"), "Directory"),
+        (at("link"), "Directory"),
+        (at("dir"), "DirectoryOrCreate"),
+        (at("new/dir"), "DirectoryOrCreate"),
+        (at("file"), "File"),
+        (at("newfile"), "FileOrCreate"),
+        (at("socket"), "Socket"),
+        ("/dev/null".into(), "CharDevice"),
+    ] {
+        check(&path, kind).unwrap_or_else(|error| panic!("{path} {kind}: {error}"));
+    }
+    assert_eq!(mode(&node.dir.path().join("new/dir")), 0o755);
+    assert_eq!(mode(&node.dir.path().join("newfile")), 0o644);
+    for (path, kind, text) in [
+        (at("absent"), "Directory", "hostPath type check failed: PATH is not a directory"),
+        (at("file"), "DirectoryOrCreate", "hostPath type check failed: PATH is not a directory"),
+        (at("dir"), "FileOrCreate", "hostPath type check failed: PATH is not a file"),
+        (at("socket"), "File", "hostPath type check failed: PATH is not a file"),
+        (at("file"), "Socket", "hostPath type check failed: PATH is not a socket file"),
+        (at("file"), "CharDevice", "hostPath type check failed: PATH is not a character device"),
+        ("/dev/null".into(), "BlockDevice", "hostPath type check failed: PATH is not a block device"),
+        (at("dir"), "Dir", "Dir is an invalid volume type"),
+        (at("no/parent"), "FileOrCreate", "open PATH: No such file or directory (os error 2)"),
+    ] {
+        let expected = format!("MountVolume.SetUp failed for volume \"h\" : {}", text.replace("PATH", &path));
+        assert_eq!(check(&path, kind), Err(expected));
+    }
+}
+
+#[test]
+fn what_is_not_supported_is_named() {
+    let node = Node::make();
+    for (volume, text) in [
+        (r#""configMap":{"name":"x"}"#, "volumes of type configMap are not supported yet; supported are emptyDir and hostPath"),
+        (r#""secret":{"secretName":"x"}"#, "volumes of type secret are not supported yet; supported are emptyDir and hostPath"),
+        (r#""emptyDir":{"medium":"Disk"}"#, "unknown storage medium \"Disk\""),
+        (
+            r#""emptyDir":{"medium":"HugePages-2Mi"}"#,
+            "medium HugePages-2Mi: hugePages storage requested, but there is no resource request for huge pages",
+        ),
+    ] {
+        let error = node.prepare(&format!(r#"[{{"name":"v",{volume}}}]"#), &["v"]).expect_err(volume);
+        assert_eq!(error.to_string(), format!("MountVolume.SetUp failed for volume \"v\" : {text}"));
+    }
+    let error = node.prepare("[]", &["v"]).expect_err("no such volume");
+    assert_eq!(error.to_string(), "MountVolume.SetUp failed for volume \"v\" : the pod has no such volume");
+    fs::create_dir_all(&node.paths.root).expect("mkdir");
+    fs::write(node.paths.root.join("pods2"), "").expect("write");
+    let blocked = Paths { root: node.paths.root.join("pods2"), ..node.paths.clone() };
+    let error = prepare(&blocked, &spec("[]", &[], "{}"), GI).expect_err("a file in the way");
+    let text = error.to_string();
+    assert!(text.starts_with("error making pod data directories: mkdir ") && text.contains("Not a directory"), "{text}");
+}
