@@ -2,8 +2,8 @@
 //! that may block.
 //!
 //! Reading order:
-//! - what a pod is given: [`cgroup`], [`volume`]
-//! - what the node is: [`facts`]
+//! - what a pod is given: [`cgroup`], [`volume`], [`hosts`], [`logs`]
+//! - what the node is: [`facts`], [`network`], [`lock`]
 //!
 //! **Invariant:** nothing here decides about a pod, remembers one, or talks to a peer other than the kernel.
 
@@ -12,6 +12,10 @@ mod walk;
 
 pub mod cgroup;
 pub mod facts;
+pub mod hosts;
+pub mod lock;
+pub mod logs;
+pub mod network;
 pub mod volume;
 
 #[cfg(test)]
