@@ -50,7 +50,8 @@ pub(super) fn status(cx: &Cx<'_>, container: &Container, old: Option<&v1::Contai
         });
         if let Some(own) = own {
             // It is gone, but its end was seen.
-            status.last_state = Some(state::terminated(state::remembered(own, runtime)));
+            let end = Some(state::terminated(state::remembered(own, runtime)));
+            *(if cx.is_ending() { &mut status.state } else { &mut status.last_state }) = end;
         } else if state::last(&status).is_none() {
             let text = "The container could not be located when the pod was deleted.  The container used to be Running";
             status.last_state = Some(state::terminated(state::lost(UNKNOWN, text)));

@@ -549,10 +549,9 @@ fn a_container_that_vanished_is_not_forgotten() {
         finished: None,
     };
     let record = ContainerRecord { last: Some(last), ..ContainerRecord::default() };
-    ran("Always", "a", "a=run")
-        .have("")
-        .change(|w| _ = w.record.containers.insert("a".into(), record))
-        .containers("a W(ContainerCreating)<T5 0");
+    let seen = ran("Always", "a", "a=run").have("").change(|w| _ = w.record.containers.insert("a".into(), record));
+    seen.containers("a W(ContainerCreating)<T5 0");
+    seen.deleted().containers("a T5 0");
     // The runtime cannot tell.
     ran("Always", "a", "a=run").have("a=lost").containers("a T137? 1");
     ran("Always", "a", "a=run").have("a=lost").told().have("a=lost").containers("a T137? 1");
