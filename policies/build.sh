@@ -27,5 +27,5 @@ make_components() { "${CARGO_TARGET_DIR:-$repo/target}/debug/polylet-policy-buil
 
 make_components --out "$out" "$modules"/polylet_{default,gentle_restart,tenant_eviction}.wasm
 make_components --out "$out/hostile" --unchecked \
-    "$modules"/examples/{forbidden_import,huge,loop,memory,panic,recursion,wrong_type}.wasm
+    "$modules"/examples/{absurd,forbidden_import,huge,loop,memory,panic,recursion,wrong_type}.wasm
 make_components --out "$out/hostile" --costly "$out/default.wasm"

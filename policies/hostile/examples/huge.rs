@@ -1,4 +1,4 @@
-//! Logs 8 MiB, and answers with as much.
+//! Logs a mebibyte, and answers with as much.
 #![allow(missing_docs)]
 
 use polylet_hostile::{Hostile, Misbehave};
@@ -10,9 +10,9 @@ impl Misbehave for Huge {
     const NAME: &str = "hostile-huge";
 
     fn misbehave(ask: &Ask) -> String {
-        let megabytes = "x".repeat(8 << 20);
-        ask.error(&megabytes);
-        megabytes
+        let mebibyte = "x".repeat(1 << 20);
+        ask.error(&mebibyte);
+        mebibyte
     }
 }
 

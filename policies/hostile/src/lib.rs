@@ -6,7 +6,8 @@
 //! | `memory` | allocates without end | refuse the growth beyond the cap, and survive the abort that follows |
 //! | `recursion` | recurses without end | catch the overflow of its stack |
 //! | `panic` | panics, with a message | show the message, and that it trapped |
-//! | `huge` | answers with a reason of 8 MiB, and logs as much | refuse the answer, cut the log |
+//! | `huge` | answers with a reason of 1 MiB, and logs as much | refuse the answer, cut the log |
+//! | `absurd` | answers beyond every bound, and of pods that are not there | clamp what can be, refuse the rest |
 //! | `wrong-type` | exports `restart` with another signature | refuse to load it, and say what differs |
 //! | `forbidden-import` | imports a clock | refuse to load it, and name the import |
 //! | `costly` | takes a compiler very long | end the compilation at its limit |
