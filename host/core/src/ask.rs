@@ -439,3 +439,6 @@ fn cause_code(cause: Cause) -> i64 {
 fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

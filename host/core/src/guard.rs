@@ -115,9 +115,11 @@ pub fn qos(q: &qos::Question, mut a: qos::Answer, config: &Config) -> Result<Gua
         clamped.push("memory min, low and high are not in order: left to the node".into());
         (p.memory_min, p.memory_low, p.memory_high) = (None, None, None);
     }
-    if p.memory_min.is_some_and(|min| min > config.memory_allocatable) {
-        clamped.push("memory.min lies above what the node has to give: left to the node".into());
-        p.memory_min = None;
+    for (name, protected) in [("memory.min", &mut p.memory_min), ("memory.low", &mut p.memory_low)] {
+        if protected.is_some_and(|bytes| bytes > config.memory_allocatable) {
+            clamped.push(format!("{name} lies above what the node has to give: left to the node"));
+            *protected = None;
+        }
     }
     shorten(&mut a.reason, &mut clamped);
     Ok(Guarded { answer: a, clamped })
@@ -165,7 +167,8 @@ pub fn rank(q: &eviction::Rank, a: Vec<eviction::Victim>) -> Result<Guarded<Vec<
     let mut seen = BTreeSet::new();
     let mut answer = Vec::new();
     for mut victim in a {
-        let Some(candidate) = q.candidates.iter().find(|c| c.pod == victim.pod) else {
+        // Candidates stand at their own index; a search through them all would be felt with a thousand.
+        let Some(candidate) = q.candidates.get(victim.pod as usize).filter(|c| c.pod == victim.pod) else {
             return Err(format!("victim {} is not a candidate", victim.pod));
         };
         if !seen.insert(victim.pod) {
@@ -201,3 +204,6 @@ fn shorten(reason: &mut String, clamped: &mut Vec<String>) {
         clamped.push(format!("reason cut at {REASON} characters"));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,283 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::pod::{ContainerKind, QosClass};
+use crate::question::eviction::Starved;
+use crate::record::ContainerRecord;
+use crate::restart::{backoff_key, default_delay};
+use crate::testing::{self, config};
+
+/// A pod with one container `app`, given by its fields, and probes to ask about.
+fn pod(fields: Value) -> Pod {
+    let mut c = json!({"name": "app", "image": "app:1", "livenessProbe": {"tcpSocket": {"port": 80}}});
+    c.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    testing::pod(json!({"containers": [c], "priorityClassName": "high"}))
+}
+
+fn termination(at: u64, cause: Cause) -> Termination {
+    Termination { at, ran_for: 5, exit_code: 3, signal: None, out_of_memory: false, cause }
+}
+
+fn restart(backoff: Option<&Backoff>, at: u64) -> Question {
+    let pod = pod(json!({}));
+    let mut record = testing::record(&pod);
+    record.containers.insert("app".into(), ContainerRecord { attempt: Some(4), ..ContainerRecord::default() });
+    restart_question(&Restart {
+        pod: &pod,
+        container: &pod.containers[0],
+        record: &record,
+        node: NodeFacts { now: at, ..NodeFacts::default() },
+        last: termination(at, Cause::Exited),
+        history: &[termination(1, Cause::ImagePullFailed), termination(at, Cause::Exited)],
+        backoff,
+        bounds: config().restart,
+    })
+}
+
+fn probe(kind: ProbeKind, outcome: Outcome) -> Question {
+    let pod = pod(json!({"livenessProbe": {"tcpSocket": {"port": 80}, "terminationGracePeriodSeconds": 7}}));
+    probe_question(&Probe {
+        pod: &pod,
+        container: &pod.containers[0],
+        record: &testing::record(&pod),
+        node: NodeFacts { now: 9_000, ..NodeFacts::default() },
+        kind,
+        spec: pod.containers[0].probes.liveness.as_ref().unwrap(),
+        latency: 12,
+        text: "secret text",
+        started: Some(Wall(4_000)),
+        streak: -2,
+        history: &[ProbeAttempt::new(Wall(8_000), Meaning::Failure, 3, &Outcome::Failed(Failure::Refused))],
+        outcome,
+    })
+}
+
+fn rank(pods: &[Pod]) -> Question {
+    let usage = PodUsage { memory_working_set: Some(100), disk_rootfs: Some(1), ..PodUsage::default() };
+    let records: Vec<PodRecord> = pods.iter().map(testing::record).collect();
+    let contenders: Vec<Contender<'_>> = pods
+        .iter()
+        .zip(&records)
+        .enumerate()
+        .map(|(i, (pod, record))| Contender { pod, record, usage: (i > 0).then_some(&usage), growth: Some(-5) })
+        .collect();
+    let shortage = Shortage { starved: Starved::Memory, hard: true, reclaim: 1, reason: String::new() };
+    rank_question(NodeFacts::default(), shortage, &contenders, BTreeMap::from([("node.disk.layout".into(), 0)]))
+}
+
+fn pods() -> Vec<Pod> {
+    let pod = |uid: &str, namespace: &str, owner: &str| {
+        testing::pod_of(json!({
+            "metadata": {"name": uid, "namespace": namespace, "uid": uid, "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": owner, "uid": "o", "controller": true},
+            ]},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }))
+    };
+    vec![pod("a", "one", "x"), pod("b", "two", "x"), pod("c", "one", "y")]
+}
+
+fn one_of_each() -> Vec<Question> {
+    vec![
+        restart(Some(&Backoff { key: "k".into(), delay: 40_000, updated: Wall(1) }), 5_000),
+        probe(ProbeKind::Liveness, Outcome::TcpOpen),
+        qos_question(&pod(json!({})), &testing::record(&pod(json!({}))), NodeFacts::default(), &config()),
+        assess_question(NodeFacts::default(), Vec::new(), BTreeMap::new()),
+        rank(&pods()),
+    ]
+}
+
+#[test]
+fn the_default_in_a_question_is_the_native_answer_even_of_a_redacted_one() {
+    for question in one_of_each() {
+        let default = match &question.body {
+            Body::Restart(q) => Answer::Restart(restart::Answer { delay: q.default_delay, give_up: false, reason: "".into() }),
+            Body::Probe(q) => {
+                Answer::Probe(probe::Answer { verdict: q.default_verdict, next_in: None, grace: None, reason: "".into() })
+            }
+            Body::Qos(q) => Answer::Qos(qos::Answer { placement: q.default_placement.clone(), reason: "".into() }),
+            Body::Assess(_) => Answer::Assess(Vec::new()),
+            Body::Rank(q) => {
+                let mut places: Vec<_> = q.candidates.iter().map(|c| (c.default_place, c.pod)).collect();
+                places.sort_unstable();
+                let victim = |(_, pod)| crate::question::eviction::Victim { pod, grace: None, reason: "".into() };
+                Answer::Rank(places.into_iter().map(victim).collect())
+            }
+        };
+        assert_eq!(native(&question), default);
+        assert_eq!(native(&redact(&question)), default);
+        // It survives the form in which it is recorded.
+        let text = serde_json::to_string(&question).unwrap();
+        assert_eq!(serde_json::from_str::<Question>(&text).unwrap(), question);
+    }
+}
+
+/// Every name on offer is in the contract's table, for this hook.
+#[test]
+fn facts_have_the_names_of_the_contract() {
+    let table = include_str!("../../../../wit/facts.tsv");
+    let listed: BTreeSet<(String, &str, bool)> = table
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split('\t').collect::<Vec<_>>().try_into().ok())
+        .flat_map(|[name, scope, unit, hooks, _]: [&str; 5]| {
+            let name = scope.strip_prefix("table ").map_or(name.to_owned(), |table| format!("{table}/{name}"));
+            let hooks = if hooks == "all" { "restart probe qos eviction" } else { hooks };
+            hooks.split(' ').map(move |hook| (name.clone(), hook, unit == "text")).collect::<Vec<_>>()
+        })
+        .collect();
+    for question in one_of_each() {
+        let hook = question.body.hook().as_str();
+        let tables = question.facts.tables.iter();
+        let columns = tables.flat_map(|(table, columns)| columns.keys().map(move |name| format!("{table}/{name}")));
+        for name in question.facts.numbers.keys().cloned().chain(columns) {
+            assert!(listed.contains(&(name.clone(), hook, false)), "{hook}: {name}");
+        }
+        for name in question.words.texts.keys() {
+            assert!(listed.contains(&(name.clone(), hook, true)), "{hook}: text {name}");
+        }
+    }
+}
+
+#[test]
+fn every_column_has_a_value_for_every_row() {
+    for question in one_of_each() {
+        let rows = match &question.body {
+            Body::Restart(_) => 2,
+            Body::Probe(_) | Body::Qos(_) => 1,
+            Body::Assess(_) => 0,
+            Body::Rank(q) => q.candidates.len(),
+        };
+        for (table, columns) in &question.facts.tables {
+            for (name, values) in columns {
+                assert_eq!(values.len(), rows, "{table}/{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_default_delay_is_the_backoffs() {
+    let key = backoff_key(&pod(json!({})).containers[0]);
+    let entry = |delay, updated| Some(Backoff { key: key.clone(), delay, updated: Wall(updated) });
+    for (entry, at) in
+        [(None, 5_000), (entry(10_000, 1_000), 5_000), (entry(160_000, 1_000), 601_000), (entry(160_000, 1_000), 601_001)]
+    {
+        let question = restart(entry.as_ref(), at);
+        let Body::Restart(asked) = &question.body else { panic!() };
+        let expected = default_delay(entry.as_ref(), &key, Wall(at), &config().restart);
+        assert_eq!(Duration::from_millis(asked.default_delay), expected, "{entry:?} {at}");
+        assert_eq!((asked.container.restarts, asked.pod.started), (4, Some(2000)));
+    }
+    let history = &restart(None, 5_000).facts.tables["history"];
+    assert_eq!(history["at"], [1, 5_000]);
+    assert_eq!((&history["exit-code"], &history["cause"]), (&vec![UNKNOWN, 3], &vec![5, 0]));
+}
+
+#[test]
+fn the_default_verdicts() {
+    let http = |status| Outcome::Http { status, retry_after: None, redirected_off_host: false, body_start: String::new() };
+    let exec = |exit_code| Outcome::Exec { exit_code, output_start: String::new() };
+    for (outcome, expected) in [
+        (http(200), Meaning::Success),
+        (http(302), Meaning::Warning),
+        (http(503), Meaning::Failure),
+        (Outcome::TcpOpen, Meaning::Success),
+        (Outcome::Grpc(1), Meaning::Success),
+        (Outcome::Grpc(2), Meaning::Failure),
+        (exec(0), Meaning::Success),
+        (exec(1), Meaning::Failure),
+        (Outcome::Failed(Failure::Timeout), Meaning::Failure),
+        (Outcome::Failed(Failure::Refused), Meaning::Failure),
+        (Outcome::Failed(Failure::Exec), Meaning::Unknown),
+        (Outcome::Failed(Failure::Internal), Meaning::Unknown),
+    ] {
+        let question = probe(ProbeKind::Readiness, outcome.clone());
+        let Body::Probe(asked) = &question.body else { panic!() };
+        assert_eq!(asked.default_verdict, expected, "{outcome:?}");
+        assert_eq!((asked.running_for, asked.streak, asked.spec.period), (5_000, -2, 10_000));
+    }
+    let history = &probe(ProbeKind::Liveness, Outcome::TcpOpen).facts.tables["history"];
+    assert_eq!((&history["failure"], &history["status"], &history["verdict"]), (&vec![1], &vec![UNKNOWN], &vec![2]));
+}
+
+#[test]
+fn a_record_holds_no_bodies() {
+    let outcomes = [
+        Outcome::Http { status: 200, retry_after: None, redirected_off_host: false, body_start: "secret body".into() },
+        Outcome::Exec { exit_code: 0, output_start: "secret output".into() },
+        Outcome::TcpOpen,
+    ];
+    for outcome in outcomes {
+        let question = probe(ProbeKind::Liveness, outcome);
+        assert!(serde_json::to_string(&question).unwrap().contains("secret"));
+        assert!(!serde_json::to_string(&redact(&question)).unwrap().contains("secret"));
+    }
+}
+
+/// The oom scores of a pod on a machine of 16 GiB, in the order of its containers.
+#[track_caller]
+fn scores(spec: Value, class: QosClass, expected: &[i32]) {
+    let pod = testing::pod(spec);
+    let question = qos_question(&pod, &testing::record(&pod), NodeFacts::default(), &config());
+    let Body::Qos(asked) = &question.body else { panic!() };
+    let found: Vec<i32> = asked.default_placement.containers.iter().map(|c| c.oom_score).collect();
+    assert_eq!((asked.default_placement.tier, asked.pod.class, found.as_slice()), (class, class, expected));
+    assert_eq!(question.words.containers.len(), asked.containers.len());
+}
+
+#[test]
+fn the_default_placement_has_upstreams_oom_scores() {
+    let c = |memory: &str| json!({"name": "c", "image": "i", "resources": {"requests": {"memory": memory, "cpu": "1m"}}});
+    for (memory, score) in [("0", 999), ("16Mi", 999), ("17Mi", 999), ("512Mi", 969), ("1Gi", 938), ("8Gi", 500), ("16Gi", 3)] {
+        scores(json!({"containers": [c(memory)]}), QosClass::Burstable, &[score]);
+    }
+    scores(json!({"containers": [{"name": "c", "image": "i"}]}), QosClass::BestEffort, &[1000]);
+    let full = json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
+    scores(json!({"containers": [{"name": "c", "image": "i", "resources": full}]}), QosClass::Guaranteed, &[-997]);
+    let two = json!({"containers": [c("1Gi"), c("1Gi")], "resources": {"requests": {"memory": "4Gi"}}});
+    scores(two, QosClass::Burstable, &[875, 875]);
+    let mut sidecar = c("64Mi");
+    sidecar["restartPolicy"] = json!("Always");
+    scores(json!({"initContainers": [sidecar], "containers": [c("2Gi")]}), QosClass::Burstable, &[875, 875]);
+    // An ephemeral container has no place of its own.
+    scores(json!({"containers": [c("1Gi")], "ephemeralContainers": [{"name": "d", "image": "i"}]}), QosClass::Burstable, &[938]);
+}
+
+#[test]
+fn node_critical_pods_keep_their_score() {
+    let spec = json!({
+        "priority": 2_000_001_000, "priorityClassName": "system-node-critical", "containers": [{"name": "c", "image": "i"}],
+    });
+    scores(spec, QosClass::BestEffort, &[-997]);
+}
+
+#[test]
+fn a_reported_class_is_trusted() {
+    let pod = testing::pod_of(json!({
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u1"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+        "status": {"qosClass": "Guaranteed"},
+    }));
+    let question = qos_question(&pod, &testing::record(&pod), NodeFacts::default(), &config());
+    let Body::Qos(asked) = &question.body else { panic!() };
+    assert_eq!((asked.pod.class, asked.default_placement.tier), (QosClass::Guaranteed, QosClass::Guaranteed));
+    assert_eq!(asked.containers[0].kind, ContainerKind::App);
+}
+
+#[test]
+fn words_are_shared_among_candidates() {
+    let question = rank(&pods());
+    let Body::Rank(asked) = &question.body else { panic!() };
+    assert_eq!(question.words.namespaces, ["one", "two"]);
+    let owner = |name: &str| ("DaemonSet".to_owned(), name.to_owned());
+    assert_eq!(question.words.controllers, [owner("x"), owner("y")]);
+    let rows: Vec<_> = asked.candidates.iter().map(|c| (c.pod, c.namespace, c.controller, c.memory_usage)).collect();
+    assert_eq!(rows, [(0, 0, Some(0), None), (1, 1, Some(0), Some(100)), (2, 0, Some(1), Some(100))]);
+    assert!(asked.candidates.iter().all(|c| c.traits.daemon));
+    let columns = &question.facts.tables["candidates"];
+    assert_eq!((&columns["disk.rootfs"], &columns["memory.growth"]), (&vec![UNKNOWN, 1, 1], &vec![-5, -5, -5]));
+}
