@@ -6,9 +6,10 @@
 mod check;
 mod manifest;
 mod policy;
-mod runtime;
+pub(crate) mod runtime;
 mod world;
 
+pub(crate) use world::config;
 pub use world::{Report, run, run_traced};
 
 /// Milliseconds of virtual time after which nothing fails any more.

@@ -102,6 +102,7 @@ pub fn decide(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Healt
         Need::New { attempt, replace } => {
             return match sandbox::worth(pod, have, health) {
                 true => Plan::Sandbox { attempt, replace },
+                false if have.containers.iter().any(|c| c.state == ContainerState::Running) => Plan::End(StopCause::SandboxChanged),
                 false => Plan::End(StopCause::Completed),
             };
         }
@@ -112,6 +113,7 @@ pub fn decide(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Healt
         return Plan::RestartAll;
     }
     containers::duplicates(have, &mut run);
+    containers::strays(have, &sandbox, &mut run);
     containers::ephemeral(pod, have, &mut run);
     match containers::init(pod, have, &sandbox, health, &mut run) {
         containers::Init::Failed => return Plan::End(StopCause::InitFailed),
@@ -122,6 +124,8 @@ pub fn decide(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Healt
             }
         }
     }
+    // Nothing starts beside a copy of itself that an older sandbox still has.
+    run.start.retain(|s| !have.of(s.name.as_str()).any(|a| a.sandbox != sandbox && is_live(a)));
     Plan::Run(run)
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Check {
     pub(super) hook_failed: BTreeSet<ContainerId>,
     /// Pods that a source has dropped at some time: their end may go on after they are declared again.
     pub(super) dropped: BTreeSet<PodUid>,
+    /// The store has lost something: counts may fall when the agent comes back.
+    pub(super) forgetful: bool,
     phases: BTreeMap<PodUid, String>,
     restarts: BTreeMap<(PodUid, String), i32>,
 }
@@ -139,7 +141,7 @@ impl Check {
         }
         for c in status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten()) {
             let old = self.restarts.insert((uid.clone(), c.name.clone()), c.restart_count).unwrap_or(0);
-            if c.restart_count < old {
+            if c.restart_count < old && !self.forgetful {
                 return Err(format!("the restart count of {} of {uid} falls from {old} to {}", c.name, c.restart_count));
             }
         }

@@ -11,25 +11,25 @@ use polylet_core::time::Wall;
 
 /// A container with what the node cannot see of it.
 #[derive(Clone, Debug)]
-pub(super) struct Live {
-    pub(super) uid: PodUid,
-    pub(super) seen: Container,
+pub(crate) struct Live {
+    pub(crate) uid: PodUid,
+    pub(crate) seen: Container,
     /// It will end by itself then (virtual time), with this code.
-    pub(super) ends: Option<(u64, i32)>,
+    pub(crate) ends: Option<(u64, i32)>,
     /// TERM was sent: it will be gone by then.
-    pub(super) dying: Option<u64>,
+    pub(crate) dying: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Runtime {
-    pub(super) sandboxes: Vec<(PodUid, String, Sandbox)>,
-    pub(super) containers: Vec<Live>,
-    pub(super) images: BTreeMap<String, u32>,
+pub(crate) struct Runtime {
+    pub(crate) sandboxes: Vec<(PodUid, String, Sandbox)>,
+    pub(crate) containers: Vec<Live>,
+    pub(crate) images: BTreeMap<String, u32>,
     next: u64,
 }
 
 impl Runtime {
-    pub(super) fn listing(&self) -> Listing {
+    pub(crate) fn listing(&self) -> Listing {
         let mut listing = Listing::default();
         for (uid, _, sandbox) in &self.sandboxes {
             let summary = listing.pods.entry(uid.clone()).or_default();
@@ -42,7 +42,7 @@ impl Runtime {
         listing
     }
 
-    pub(super) fn observe(&self, uid: &PodUid) -> Observed {
+    pub(crate) fn observe(&self, uid: &PodUid) -> Observed {
         let mine = |u: &PodUid| u == uid;
         let mut sandboxes: Vec<Sandbox> =
             self.sandboxes.iter().filter(|(u, _, _)| mine(u)).map(|(_, _, s)| s.clone()).collect();
@@ -55,7 +55,7 @@ impl Runtime {
     }
 
     /// Carries a call out. Calls are idempotent, as the adapter makes them.
-    pub(super) fn carry_out(&mut self, act: &Act, wall: Wall) -> Result<Outcome, CallError> {
+    pub(crate) fn carry_out(&mut self, act: &Act, wall: Wall) -> Result<Outcome, CallError> {
         match act {
             Act::InspectImage { image } => {
                 Ok(Outcome::Image(self.images.contains_key(image).then(|| picture(image))))
@@ -153,12 +153,12 @@ impl Runtime {
         }
     }
 
-    pub(super) fn find(&mut self, id: &ContainerId) -> Option<&mut Live> {
+    pub(crate) fn find(&mut self, id: &ContainerId) -> Option<&mut Live> {
         self.containers.iter_mut().find(|c| c.seen.id == *id)
     }
 
     /// Power is lost: nothing runs any more.
-    pub(super) fn reboot(&mut self, wall: Wall) {
+    pub(crate) fn reboot(&mut self, wall: Wall) {
         for (_, _, sandbox) in &mut self.sandboxes {
             sandbox.state = SandboxState::NotReady;
         }
@@ -175,7 +175,7 @@ impl Runtime {
 
 impl Live {
     /// The process is gone.
-    pub(super) fn end(&mut self, wall: Wall, code: i32) {
+    pub(crate) fn end(&mut self, wall: Wall, code: i32) {
         if matches!(self.seen.state, ContainerState::Running | ContainerState::Unknown) {
             self.seen.state = ContainerState::Exited;
             self.seen.finished = Some(wall);
@@ -187,7 +187,7 @@ impl Live {
     }
 }
 
-pub(super) fn error(operation: &str, object: &str, kind: CallErrorKind) -> CallError {
+pub(crate) fn error(operation: &str, object: &str, kind: CallErrorKind) -> CallError {
     CallError { operation: operation.into(), object: object.into(), kind, message: format!("simulated {kind:?}") }
 }
 

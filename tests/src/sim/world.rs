@@ -9,7 +9,7 @@ use polylet_core::effect::{Act, Effect};
 use polylet_core::event::{CallErrorKind, Event, Hint, Outcome, RuntimeState};
 use polylet_core::id::{ContainerId, EffectId, PodUid};
 use polylet_core::node::Node;
-use polylet_core::observed::ContainerState;
+use polylet_core::observed::{ContainerState, SandboxState};
 use polylet_core::pod::{Pod, ProbeKind, Source};
 use polylet_core::question::{probe, restart::Bounds};
 use polylet_core::record::PodRecord;
@@ -56,6 +56,7 @@ enum Todo {
     Exit { id: ContainerId, code: i32, reply: Option<(u32, EffectId)> },
     /// The sources as they are now; a watch is one ordered stream.
     Sync { life: u32 },
+    SyncSource { life: u32, source: Source },
     Runtime { life: u32, up: bool },
     Fault(Fault),
 }
@@ -237,7 +238,8 @@ impl World {
         let at = self.now + 1 + self.rng.below(500);
         self.at(at, Todo::Runtime { life, up: true });
         self.generation += 1;
-        let bindings = policy::draw(&mut self.rng, self.generation, self.calm());
+        let calm = self.calm();
+        let bindings = policy::draw(&mut self.rng, self.generation, calm);
         self.at(self.now, Todo::Deliver { life, event: Event::Policies(bindings) });
     }
 
@@ -261,6 +263,11 @@ impl World {
                     self.sync();
                 }
             }
+            Todo::SyncSource { life, source } => {
+                if life == self.life {
+                    self.sync_source(source);
+                }
+            }
             Todo::Runtime { life, up } => {
                 if life == self.life {
                     let state = if up {
@@ -276,23 +283,29 @@ impl World {
     }
 
     fn sync(&mut self) {
-        let all: BTreeMap<PodUid, Arc<Pod>> = self.declared.iter().map(|(u, p)| (u.clone(), p.pod.clone())).collect();
         let first = self.told.is_none();
-        for uid in self.told.iter().flatten().map(|(u, _)| u).filter(|u| !all.contains_key(*u)) {
-            self.check.dropped.insert(uid.clone());
+        self.told.get_or_insert_default();
+        // One source may be heard long before the other.
+        if first {
+            let (at, life) = (self.now + self.rng.below(3_000), self.life);
+            self.at(at, Todo::SyncSource { life, source: Source::Api });
+        } else {
+            self.sync_source(Source::Api);
         }
-        self.told = Some(all);
-        for source in [Source::File, Source::Api] {
-            let pods = self.declared.values().filter(|p| p.pod.source == source).map(|p| p.pod.clone()).collect();
-            // One source may be heard long before the other.
-            if first && source == Source::Api {
-                let at = self.now + self.rng.below(3_000);
-                let event = Event::Desired { source, pods };
-                self.at(at, Todo::Deliver { life: self.life, event });
-            } else {
-                self.step(Event::Desired { source, pods });
-            }
+        self.sync_source(Source::File);
+    }
+
+    fn sync_source(&mut self, source: Source) {
+        let pods: Vec<Arc<Pod>> = self.declared.values().filter(|p| p.pod.source == source).map(|p| p.pod.clone()).collect();
+        let told = self.told.get_or_insert_default();
+        let gone: Vec<PodUid> =
+            told.values().filter(|p| p.source == source && !pods.iter().any(|q| q.uid == p.uid)).map(|p| p.uid.clone()).collect();
+        for uid in gone {
+            told.remove(&uid);
+            self.check.dropped.insert(uid);
         }
+        told.extend(pods.iter().map(|p| (p.uid.clone(), p.clone())));
+        self.step(Event::Desired { source, pods });
     }
 
     fn step(&mut self, event: Event) {
@@ -446,8 +459,10 @@ impl World {
     fn start(&mut self, pod: &Pod, id: &ContainerId) -> Result<Outcome, polylet_core::event::CallError> {
         let wall = self.clock().wall;
         let attempts = self.runs.clone();
+        let ready: BTreeSet<_> =
+            self.rt.sandboxes.iter().filter(|(_, _, s)| s.state == SandboxState::Ready).map(|(_, _, s)| s.id.clone()).collect();
         let Some(live) = self.rt.find(id) else { return Err(error("StartContainer", id.as_str(), CallErrorKind::NotFound)) };
-        if live.seen.state != ContainerState::Created {
+        if live.seen.state != ContainerState::Created || !ready.contains(&live.seen.sandbox) {
             return Err(error("StartContainer", id.as_str(), CallErrorKind::Other));
         }
         let (uid, name) = (live.uid.clone(), live.seen.name.as_str().to_owned());
@@ -556,7 +571,8 @@ impl World {
             Fault::Edit => self.edit(),
             Fault::Swap => {
                 self.generation += 1;
-                let bindings = policy::draw(&mut self.rng, self.generation, self.calm());
+                let calm = self.calm();
+        let bindings = policy::draw(&mut self.rng, self.generation, calm);
                 self.step(Event::Policies(bindings));
             }
             Fault::RuntimeAway => {
@@ -565,7 +581,11 @@ impl World {
                 let back = self.now + self.rng.below(10_000);
                 self.at(back, Todo::Runtime { life, up: true });
             }
-            Fault::DiskFull(full) => self.disk_full = full,
+            Fault::DiskFull(full) => {
+                self.disk_full = full;
+                // A full disk costs memory of the past.
+                self.check.forgetful = true;
+            }
         }
     }
 
@@ -710,7 +730,7 @@ fn brief(text: &str) -> String {
     text.replace('\n', " ")
 }
 
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     let bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
     Config {
         node_name: "sim".into(),

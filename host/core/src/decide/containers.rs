@@ -45,6 +45,16 @@ pub(super) fn duplicates(have: &Observed, run: &mut Run) {
     }
 }
 
+/// What still lives in an older sandbox goes.
+pub(super) fn strays(have: &Observed, sandbox: &SandboxId, run: &mut Run) {
+    for stray in have.containers.iter().filter(|c| is_live(c) && c.sandbox != *sandbox) {
+        match stray.state {
+            ContainerState::Running => run.kill.push(kill(stray, StopCause::SandboxChanged, "is of another sandbox")),
+            _ => run.prune.push(stray.id.clone()),
+        }
+    }
+}
+
 /// Ephemeral containers are started once, never again.
 pub(super) fn ephemeral(pod: &Pod, have: &Observed, run: &mut Run) {
     for container in pod.of_kind(ContainerKind::Ephemeral) {
@@ -166,10 +176,8 @@ pub(super) fn apps(
         let never = policy(pod, container) == RestartPolicy::Never;
         match attempt.state {
             ContainerState::Created if here => run.start.push(start(container, From::Created(attempt.id.clone()))),
-            ContainerState::Created => {
-                run.prune.push(attempt.id.clone());
-                run.start.push(start(container, From::Nothing));
-            }
+            // Being removed: see `strays`.
+            ContainerState::Created => kept = true,
             ContainerState::Unknown => {
                 run.kill.push(kill(attempt, StopCause::UnknownState, "is in \"unknown\" state"));
                 kept = true;
@@ -183,7 +191,7 @@ pub(super) fn apps(
                 kept = true;
                 let found = health(&attempt.id);
                 if !here {
-                    run.kill.push(kill(attempt, StopCause::SandboxChanged, "is of another sandbox"));
+                    // Being stopped: see `strays`.
                 } else if attempt.hash != container.hash {
                     run.kill.push(definition_kill(attempt, true));
                 } else if found.unhealthy {

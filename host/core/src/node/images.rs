@@ -6,7 +6,7 @@ use crate::effect::Act;
 use crate::event::{CallError, CallErrorKind, Outcome};
 use crate::id::{ContainerName, EffectId};
 use crate::observed::Image;
-use crate::pod::{Container, PullPolicy};
+use crate::pod::{Container, Pod, PullPolicy};
 use crate::question::restart::Cause;
 use crate::restart::go_duration;
 use crate::status::Waiting;
@@ -133,6 +133,17 @@ impl Worker {
         self.pulls.insert(container.name.clone(), Pull::Queued { since: cx.now.mono });
         cx.shared.pulls.queue.push_back((self.uid.clone(), container.name.clone()));
         self.pull_if_its_turn(cx, container);
+    }
+
+    /// Begins what has come to the front of the queue, whether or not it is the next thing wanted: nobody behind it waits for long.
+    pub(super) fn pull_queued(&mut self, cx: &mut Cx<'_>, pod: &Pod) {
+        let queued: Vec<ContainerName> =
+            self.pulls.iter().filter(|(_, p)| matches!(p, Pull::Queued { .. })).map(|(name, _)| name.clone()).collect();
+        for name in queued {
+            if let Some(container) = pod.container(name.as_str()) {
+                self.pull_if_its_turn(cx, container);
+            }
+        }
     }
 
     fn pull_if_its_turn(&mut self, cx: &mut Cx<'_>, container: &Container) {

@@ -172,7 +172,7 @@ impl Worker {
             From::Nothing | From::Created(_) => None,
         };
         match self.restarts.get(&container.name) {
-            Some(Restart { of: asked, state }) if *asked == of || of.is_none() => match state {
+            Some(Restart { of: asked, state }) if *asked == of => match state {
                 RestartState::Asking | RestartState::GivenUp { .. } => false,
                 RestartState::Due { at, .. } => {
                     let at = *at;

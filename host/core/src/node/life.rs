@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::decide::{Plan, Run, decide};
 use crate::effect::{Act, Effect, StopCause};
 use crate::id::{ContainerId, SandboxId};
-use crate::observed::{Container, Observed, SandboxState};
+use crate::observed::{Container, ContainerState, Observed, SandboxState};
 use crate::pod::{ContainerKind, Pod, ProbeKind};
 use crate::question::restart::{Cause, Termination};
 use crate::record::{End, Ended, Stop};
@@ -62,18 +62,16 @@ impl Worker {
     /// Takes what the sources say of the pod.
     fn declared(&mut self, cx: &mut Cx<'_>, wanted: Option<&Arc<Pod>>) -> After {
         match wanted {
+            // Declared again while it is being removed: it must first be gone, then it gets a new life.
+            Some(_) if self.record.stop.as_ref().is_some_and(|s| is_removal(s.cause)) => {}
             Some(pod) => {
                 if self.pod.as_ref() != Some(pod) {
-                    // A removed pod that is declared again under its UID must first be gone: it gets a new life then.
                     self.pod = Some(pod.clone());
                     self.status_due = true;
                 }
                 if let Some(deletion) = pod.deletion {
                     let grace = deletion.grace.unwrap_or(pod.grace);
                     self.end(cx, StopCause::Deleted, grace);
-                }
-                if self.life == Life::Finished && self.record.stop.as_ref().is_some_and(|s| is_removal(s.cause)) {
-                    self.life = Life::Removing;
                 }
             }
             None => match self.life {
@@ -100,7 +98,13 @@ impl Worker {
         self.continue_stops(cx);
         match self.life {
             Life::Queued => {}
-            Life::Running => self.run(cx),
+            Life::Running => {
+                self.run(cx);
+                // What runs to its end is wound down at once.
+                if self.life == Life::Stopping {
+                    self.wind_down(cx);
+                }
+            }
             Life::Stopping => self.wind_down(cx),
             Life::Cleaning => self.clean(cx),
             Life::Finished => self.rest(cx),
@@ -119,6 +123,7 @@ impl Worker {
             self.ask_for_place(cx, &pod);
         }
         self.tend_probes(cx, &pod);
+        self.pull_queued(cx, &pod);
         let Some(have) = self.fresh().cloned() else { return };
         self.note_exits(&have);
         let plan = decide(&pod, &have, &|id| self.health(id));
@@ -336,6 +341,9 @@ impl Worker {
             self.life = Life::Stopping;
             return self.wind_down(cx);
         }
+        let never_started: Vec<ContainerId> =
+            have.containers.iter().filter(|c| c.state == ContainerState::Created).map(|c| c.id.clone()).collect();
+        self.remove(cx, &never_started, false);
         self.sweep(cx, &have);
     }
 
@@ -383,7 +391,7 @@ impl Worker {
             if newest_known.is_none_or(|n| n < attempt.attempt) {
                 self.remembered(name).attempt = Some(attempt.attempt);
             }
-            let Some(finished) = attempt.finished.filter(|_| attempt.state == crate::observed::ContainerState::Exited) else {
+            let Some(finished) = attempt.finished.filter(|_| attempt.state == ContainerState::Exited) else {
                 continue;
             };
             let record = self.record.containers.get(name);
@@ -429,7 +437,8 @@ impl Worker {
 
     /// Computes the status where something it shows has changed, and sends it where it differs.
     fn publish(&mut self, cx: &mut Cx<'_>) {
-        if !self.status_due {
+        // Before the first look there is nothing to show that would not be a step back.
+        if !self.status_due || self.seen.is_none() {
             return;
         }
         self.status_due = false;
