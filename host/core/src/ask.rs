@@ -53,7 +53,6 @@ pub fn restart_question(from: &Restart<'_>) -> Question {
         facts.numbers.insert("backoff.updated".into(), signed(entry.updated.0));
     }
     facts.numbers.insert("backoff.reset-after".into(), signed(from.bounds.reset_after));
-    facts.texts.insert("container.image".into(), from.container.image.clone());
     let rows = from.history;
     let column = |f: &dyn Fn(&Termination) -> i64| rows.iter().map(f).collect::<Vec<i64>>();
     facts.tables.insert(
@@ -146,8 +145,8 @@ pub fn probe_question(from: &Probe<'_>) -> Question {
     if let Some(grace) = from.spec.grace {
         facts.numbers.insert("probe.grace".into(), signed(millis(grace)));
     }
-    facts.texts.insert("container.image".into(), from.container.image.clone());
-    facts.texts.insert("probe.output".into(), from.text.chars().take(1024).collect());
+    let mut words = words(from.pod, Some(from.container));
+    words.texts.insert("probe.output".into(), from.text.chars().take(1024).collect());
     let rows = from.history;
     let column = |f: &dyn Fn(&ProbeAttempt) -> i64| rows.iter().map(f).collect::<Vec<i64>>();
     facts.tables.insert(
@@ -178,7 +177,7 @@ pub fn probe_question(from: &Probe<'_>) -> Question {
         streak: from.streak,
         default_verdict: Meaning::Unknown,
     };
-    finish(Question { body: Body::Probe(body), facts, words: words(from.pod, Some(from.container)) })
+    finish(Question { body: Body::Probe(body), facts, words })
 }
 
 /// Where does the pod stand?
@@ -311,7 +310,7 @@ pub fn rank_question(
 /// What may stand in a record: no probe bodies, no outputs of commands.
 pub fn redact(question: &Question) -> Question {
     let mut question = question.clone();
-    question.facts.texts.remove("probe.output");
+    question.words.texts.remove("probe.output");
     if let Body::Probe(q) = &mut question.body {
         match &mut q.outcome {
             Outcome::Http { body_start, .. } => body_start.clear(),
@@ -383,14 +382,19 @@ fn pod_facts_by_name(pod: &Pod, record: &PodRecord) -> Facts {
     if let Some(limit) = pod.total().memory_limit {
         facts.numbers.insert("pod.memory.limit".into(), signed(limit));
     }
-    if let Some(class) = &pod.priority_class {
-        facts.texts.insert("pod.priority-class".into(), class.clone());
-    }
     facts
 }
 
 fn words(pod: &Pod, container: Option<&Container>) -> Words {
+    let mut texts = BTreeMap::new();
+    if let Some(class) = &pod.priority_class {
+        texts.insert("pod.priority-class".into(), class.clone());
+    }
+    if let Some(container) = container {
+        texts.insert("container.image".into(), container.image.clone());
+    }
     Words {
+        texts,
         pods: vec![pod_words(pod)],
         namespaces: vec![pod.namespace.clone()],
         controllers: pod.controller.iter().cloned().collect(),

@@ -3,7 +3,8 @@
 //! Reading order:
 //! - values: [`id`], [`time`], [`quantity`], [`config`], [`paths`]
 //! - what is wanted and what is there: [`pod`], [`observed`], [`sample`]
-//! - rules over them: [`restart`]
+//! - rules over them: [`restart`], [`probe`], [`status`], [`evict`], [`guard`], [`ask`]
+//! - what one pod needs: [`decide`]; all pods: [`node`]
 //! - what goes in and comes out: [`event`], [`effect`], [`record`], [`say`]
 //! - policies: [`question`], [`decision`], [`ladder`]
 //!
@@ -11,16 +12,18 @@
 
 #![forbid(unsafe_code)]
 
-pub mod guard;
 pub mod ask;
 pub mod config;
+pub mod decide;
 pub mod decision;
 pub mod desired;
 pub mod effect;
 pub mod event;
 pub mod evict;
+pub mod guard;
 pub mod id;
 pub mod ladder;
+pub mod node;
 pub mod observed;
 pub mod paths;
 pub mod pod;

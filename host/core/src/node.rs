@@ -117,7 +117,7 @@ impl Node {
     pub fn next_wakeup(&self) -> Option<Mono> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let list = (self.shared.runtime_up && self.relist.flight.is_none()).then_some(self.relist.next);
-        let sample = self.pressure.next();
+        let sample = self.pressure.next().filter(|_| self.ready_to_sample());
         [timer, list, sample].into_iter().flatten().min()
     }
 
