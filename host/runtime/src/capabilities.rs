@@ -1,0 +1,185 @@
+//! What this runtime can do, and what follows where it cannot.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use polylet_core::event::RuntimeState;
+use polylet_proto::cri::{self, StatusResponse};
+use tokio::sync::watch;
+
+use crate::client::Client;
+use crate::error::{CallError, Kind};
+use crate::events::Way;
+
+/// How long the trial of event streams may delay the answer.
+const TRIAL: Duration = Duration::from_secs(1);
+
+/// What a runtime said of itself when it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The scheme of container ids in the API, such as `containerd`.
+    pub runtime_name: String,
+    /// Its version, in its own spelling.
+    pub runtime_version: String,
+    /// The cgroup driver it wants the agent to adopt; None: it did not say.
+    pub cgroup_driver: Option<CgroupDriver>,
+    /// By name of the handler; the default one has the empty name. Empty: it did not say.
+    pub handlers: BTreeMap<String, HandlerFeatures>,
+    /// `supplementalGroupsPolicy: Strict` is honoured.
+    pub supplemental_groups_policy: bool,
+    /// User namespaces and the host's network go together.
+    pub user_namespaces_host_network: bool,
+    /// `Mount.mount_options` is honoured.
+    pub mount_options: bool,
+    /// How changes are heard of.
+    pub events: Way,
+    /// Ready or not, when asked.
+    pub state: RuntimeState,
+    /// What it cannot do, each with the reason and what is done instead.
+    pub degraded: Vec<Degraded>,
+}
+
+/// Who owns the cgroup tree, and so how its paths are spelt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CgroupDriver {
+    /// Slices.
+    Systemd,
+    /// Plain directories.
+    Cgroupfs,
+}
+
+/// What one runtime handler can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HandlerFeatures {
+    /// `recursiveReadOnly` mounts.
+    pub recursive_read_only_mounts: bool,
+    /// `hostUsers: false`.
+    pub user_namespaces: bool,
+}
+
+/// Something that the runtime cannot do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Degraded {
+    /// What is missing, in the field's words.
+    pub what: &'static str,
+    /// Why, as the runtime put it.
+    pub because: String,
+    /// What is done instead.
+    pub instead: &'static str,
+}
+
+impl fmt::Display for Degraded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): {}", self.what, self.because, self.instead)
+    }
+}
+
+impl Capabilities {
+    /// Asks the runtime. `way` is that of [`hints`](crate::hints): its subscription is the trial of the event streams, as a trial
+    /// of our own would take events away from it on some runtimes.
+    pub async fn ask(client: &Client, way: &mut watch::Receiver<Way>) -> Result<Self, CallError> {
+        let (version, status, config) =
+            tokio::try_join!(client.version(), client.status(false), tolerate_unimplemented(client.runtime_config()))?;
+        let decided = way.wait_for(|way| *way != Way::Undecided);
+        let events = match tokio::time::timeout(TRIAL, decided).await {
+            Ok(Ok(way)) => way.clone(),
+            _ => Way::Undecided,
+        };
+
+        let mut degraded = Vec::new();
+        let cgroup_driver = match config {
+            Ok(config) => config.linux.map(|linux| match linux.cgroup_driver() {
+                cri::CgroupDriver::Systemd => CgroupDriver::Systemd,
+                cri::CgroupDriver::Cgroupfs => CgroupDriver::Cgroupfs,
+            }),
+            Err(because) => {
+                let instead = "the configured driver is used";
+                degraded.push(Degraded { what: "cgroup driver by runtime", because, instead });
+                None
+            }
+        };
+        let handlers = handlers(&status);
+        if handlers.is_empty() {
+            degraded.push(Degraded {
+                what: "runtime handler features",
+                because: "Status names no handlers".to_owned(),
+                instead: "recursive read-only mounts and user namespaces count as unsupported",
+            });
+        }
+        degraded.extend(degraded_events(&events));
+
+        let features = status.features.unwrap_or_default();
+        Ok(Self {
+            runtime_name: version.runtime_name,
+            runtime_version: version.runtime_version,
+            cgroup_driver,
+            handlers,
+            supplemental_groups_policy: features.supplemental_groups_policy,
+            user_namespaces_host_network: features.user_namespaces_host_network,
+            mount_options: features.mount_options,
+            events,
+            state: runtime_state(&status),
+            degraded,
+        })
+    }
+
+    /// Features of one handler; those of an unknown one are none.
+    pub fn handler(&self, name: &str) -> HandlerFeatures {
+        self.handlers.get(name).copied().unwrap_or_default()
+    }
+}
+
+/// What the conditions of a status say, in upstream's words.
+pub fn runtime_state(status: &StatusResponse) -> RuntimeState {
+    let conditions = status.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let holds = |name: &str, prefix: &str| match conditions.iter().find(|condition| condition.r#type == name) {
+        Some(condition) if condition.status => Ok(()),
+        Some(cri::RuntimeCondition { reason, message, .. }) => {
+            Err(format!("{prefix}: {name}=false reason:{reason} message:{message}"))
+        }
+        None => Err(format!("{prefix}: the runtime does not report {name}")),
+    };
+    RuntimeState::Up {
+        runtime: holds("RuntimeReady", "container runtime not ready"),
+        network: holds("NetworkReady", "container runtime network not ready"),
+    }
+}
+
+/// Outer error: the call failed. Inner error: the runtime has no such call, and why we think so.
+async fn tolerate_unimplemented<A>(call: impl Future<Output = Result<A, CallError>>) -> Result<Result<A, String>, CallError> {
+    match call.await {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(error) if error.kind == Kind::Unimplemented => Ok(Err(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+fn handlers(status: &StatusResponse) -> BTreeMap<String, HandlerFeatures> {
+    let features = |handler: &cri::RuntimeHandler| {
+        let features = handler.features.unwrap_or_default();
+        HandlerFeatures {
+            recursive_read_only_mounts: features.recursive_read_only_mounts,
+            user_namespaces: features.user_namespaces,
+        }
+    };
+    status.runtime_handlers.iter().map(|handler| (handler.name.clone(), features(handler))).collect()
+}
+
+fn degraded_events(way: &Way) -> Option<Degraded> {
+    let what = "container events";
+    match way {
+        Way::Cri => None,
+        Way::Containerd { because } => {
+            Some(Degraded { what, because: because.clone(), instead: "containerd's own event service is listened to" })
+        }
+        Way::None { because } => {
+            Some(Degraded { what, because: because.clone(), instead: "changes are noticed by the relist alone" })
+        }
+        Way::Undecided => Some(Degraded {
+            what,
+            because: "no stream could be opened yet".to_owned(),
+            instead: "changes are noticed by the relist alone until one is",
+        }),
+    }
+}

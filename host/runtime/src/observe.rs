@@ -1,0 +1,172 @@
+//! What the runtime has, as the core's values: the generic relist, and one pod in full.
+//!
+//! **Invariant:** a sandbox or container that vanishes between the list and its status counts as not there; one whose status cannot be had fails
+//! the observation rather than being guessed.
+
+use std::collections::BTreeMap;
+
+use polylet_core::event::CallError;
+use polylet_core::id::{ContainerId, ContainerName, PodUid, SandboxId};
+use polylet_core::observed::{
+    Container, ContainerState, Listing, Observed, Sandbox, SandboxState, Summary,
+};
+use polylet_core::time::Wall;
+use polylet_proto::cri;
+
+use crate::client::Client;
+use crate::error::Kind;
+use crate::verbs::core_error;
+
+mod termination;
+
+/// Label with the pod's UID, on sandboxes and containers.
+pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
+const POD_NAME: &str = "io.kubernetes.pod.name";
+const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+const HASH: &str = "io.kubernetes.container.hash";
+const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
+
+/// Lists every pod of the runtime that carries the pod labels. Two lists, not one moment.
+///
+/// # Errors
+/// Either list's.
+pub async fn list(client: &Client) -> Result<Listing, CallError> {
+    let (sandboxes, containers) =
+        tokio::try_join!(client.list_pod_sandbox(None), client.list_containers(None)).map_err(core_error)?;
+    let mut pods: BTreeMap<PodUid, Summary> = BTreeMap::new();
+    for sandbox in sandboxes {
+        let state = sandbox_state(sandbox.state);
+        if let Some(uid) = sandbox.labels.get(POD_UID) {
+            pods.entry(uid.as_str().into()).or_default().sandboxes.insert(sandbox.id.into(), state);
+        }
+    }
+    for container in containers {
+        let state = container_state(container.state);
+        if let Some(uid) = container.labels.get(POD_UID) {
+            pods.entry(uid.as_str().into()).or_default().containers.insert(container.id.into(), state);
+        }
+    }
+    Ok(Listing { pods })
+}
+
+/// Looks at one pod: its sandboxes and every attempt of its containers.
+///
+/// # Errors
+/// Of the lists, or of a status other than "not found".
+pub async fn observe(client: &Client, uid: &PodUid) -> Result<Observed, CallError> {
+    let selector: BTreeMap<String, String> = BTreeMap::from([(POD_UID.to_owned(), uid.as_str().to_owned())]);
+    let (listed_sandboxes, listed_containers) = tokio::try_join!(
+        client.list_pod_sandbox(Some(cri::PodSandboxFilter { label_selector: selector.clone(), ..Default::default() })),
+        client.list_containers(Some(cri::ContainerFilter { label_selector: selector, ..Default::default() })),
+    )
+    .map_err(core_error)?;
+    let mut observed = Observed::default();
+    for listed in listed_sandboxes {
+        observed.name = listed.labels.get(POD_NAME).cloned().unwrap_or_default();
+        observed.namespace = listed.labels.get(POD_NAMESPACE).cloned().unwrap_or_default();
+        match client.pod_sandbox_status(&listed.id, false).await {
+            Ok(answer) => observed.sandboxes.extend(answer.status.map(sandbox)),
+            Err(error) if error.kind == Kind::NotFound => {}
+            Err(_) => observed.sandboxes.push(unknown_sandbox(listed)),
+        }
+    }
+    for listed in listed_containers {
+        if observed.name.is_empty() {
+            observed.name = listed.labels.get(POD_NAME).cloned().unwrap_or_default();
+            observed.namespace = listed.labels.get(POD_NAMESPACE).cloned().unwrap_or_default();
+        }
+        match client.container_status(&listed.id, false).await {
+            Ok(answer) => {
+                if let Some(status) = answer.status {
+                    observed.containers.push(container(status, &listed.pod_sandbox_id).await);
+                }
+            }
+            Err(error) if error.kind == Kind::NotFound => {}
+            Err(error) => return Err(core_error(error)),
+        }
+    }
+    observed.sandboxes.sort_by(|a, b| (b.attempt, b.created, &b.id).cmp(&(a.attempt, a.created, &a.id)));
+    observed.containers.sort_by(|a, b| (b.attempt, b.created, &b.id).cmp(&(a.attempt, a.created, &a.id)));
+    Ok(observed)
+}
+
+fn sandbox(status: cri::PodSandboxStatus) -> Sandbox {
+    let network = status.linux.and_then(|l| l.namespaces).and_then(|n| n.options).map(|o| o.network);
+    let host_network = network == Some(cri::NamespaceMode::Node as i32);
+    let ips = status.network.iter().flat_map(|n| std::iter::once(&n.ip).chain(n.additional_ips.iter().map(|ip| &ip.ip)));
+    Sandbox {
+        id: SandboxId::from(status.id),
+        attempt: status.metadata.map_or(0, |m| m.attempt),
+        state: sandbox_state(status.state),
+        created: wall(status.created_at).unwrap_or_default(),
+        ips: ips.filter(|ip| !ip.is_empty()).cloned().collect(),
+        has_network: status.network.is_some() && !host_network,
+        host_network,
+        runtime_handler: status.runtime_handler,
+    }
+}
+
+/// Listed, but its status could not be had.
+fn unknown_sandbox(listed: cri::PodSandbox) -> Sandbox {
+    Sandbox {
+        id: SandboxId::from(listed.id),
+        attempt: listed.metadata.map_or(0, |m| m.attempt),
+        state: SandboxState::Unknown,
+        created: wall(listed.created_at).unwrap_or_default(),
+        ips: Vec::new(),
+        has_network: false,
+        host_network: false,
+        runtime_handler: listed.runtime_handler,
+    }
+}
+
+async fn container(status: cri::ContainerStatus, sandbox: &str) -> Container {
+    let state = container_state(status.state);
+    let attempt = status
+        .annotations
+        .get(RESTART_COUNT)
+        .and_then(|count| count.parse().ok())
+        .or(status.metadata.as_ref().map(|m| m.attempt))
+        .unwrap_or(0);
+    let message = if state == ContainerState::Exited { termination::message(&status).await } else { status.message.clone() };
+    let user = status.user.and_then(|u| u.linux).map(|l| (l.uid, l.gid, l.supplemental_groups));
+    let name = status.labels.get(CONTAINER_NAME).cloned().or(status.metadata.map(|m| m.name)).unwrap_or_default();
+    Container {
+        id: ContainerId::from(status.id),
+        name: ContainerName::from(name),
+        sandbox: SandboxId::from(sandbox),
+        attempt,
+        state,
+        created: wall(status.created_at).unwrap_or_default(),
+        started: wall(status.started_at),
+        finished: wall(status.finished_at),
+        exit_code: status.exit_code,
+        reason: status.reason,
+        message,
+        image: status.image.map(|i| i.image).unwrap_or_default(),
+        image_ref: status.image_ref,
+        hash: status.annotations.get(HASH).cloned().unwrap_or_default(),
+        pre_stop: termination::pre_stop(&status.annotations),
+        annotations: status.annotations.into_iter().filter(|(key, _)| key.starts_with("io.kubernetes.")).collect(),
+        user,
+    }
+}
+
+fn sandbox_state(state: i32) -> SandboxState {
+    if state == cri::PodSandboxState::SandboxReady as i32 { SandboxState::Ready } else { SandboxState::NotReady }
+}
+
+fn container_state(state: i32) -> ContainerState {
+    match cri::ContainerState::try_from(state) {
+        Ok(cri::ContainerState::ContainerCreated) => ContainerState::Created,
+        Ok(cri::ContainerState::ContainerRunning) => ContainerState::Running,
+        Ok(cri::ContainerState::ContainerExited) => ContainerState::Exited,
+        Ok(cri::ContainerState::ContainerUnknown) | Err(_) => ContainerState::Unknown,
+    }
+}
+
+/// Nanoseconds since the epoch; zero and less is "not yet".
+fn wall(nanos: i64) -> Option<Wall> {
+    u64::try_from(nanos).ok().filter(|n| *n > 0).map(|n| Wall(n / 1_000_000))
+}

@@ -1,0 +1,202 @@
+//! What the node does to the runtime, safe to repeat: a call that timed out and was carried out after all is found, not done twice.
+
+use std::time::Duration;
+
+use polylet_core::event::{CallError, CallErrorKind};
+use polylet_core::id::{ContainerId, PodUid, SandboxId};
+use polylet_core::observed::Image;
+use polylet_proto::cri;
+
+use crate::client::Client;
+use crate::error::{CallError as ClientError, Kind};
+use crate::observe::POD_UID;
+
+/// Most of a command's output that is kept, in bytes.
+pub const OUTPUT_MAX: usize = 10 * 1024;
+
+/// What a command came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// None: it did not end in time.
+    pub exit_code: Option<i32>,
+    /// Standard output, then standard error, cut at [`OUTPUT_MAX`].
+    pub output: String,
+}
+
+/// Makes and starts a sandbox, or finds the one of the same pod and attempt.
+///
+/// # Errors
+/// The runtime's; `AlreadyExists` where the sandbox of this attempt is there and not ready.
+pub async fn run_sandbox(client: &Client, config: cri::PodSandboxConfig, handler: &str) -> Result<SandboxId, CallError> {
+    let metadata = config.metadata.clone().unwrap_or_default();
+    match client.run_pod_sandbox(config, handler).await {
+        Ok(id) => Ok(id.into()),
+        Err(error) if is_taken(&error) => {
+            let selector = [(POD_UID.to_owned(), metadata.uid.clone())].into();
+            let filter = cri::PodSandboxFilter { label_selector: selector, ..Default::default() };
+            let listed = client.list_pod_sandbox(Some(filter)).await.map_err(core_error)?;
+            let mine = listed.into_iter().find(|s| s.metadata.as_ref().is_some_and(|m| m.attempt == metadata.attempt));
+            match mine {
+                Some(s) if s.state == cri::PodSandboxState::SandboxReady as i32 => Ok(s.id.into()),
+                _ => Err(CallError { kind: CallErrorKind::AlreadyExists, ..core_error(error) }),
+            }
+        }
+        Err(error) => {
+            let message = error.rpc_text();
+            Err(CallError { message, ..core_error(error) })
+        }
+    }
+}
+
+/// Makes a container, or finds the one of the same name and attempt that was made and not started.
+///
+/// # Errors
+/// The runtime's; `AlreadyExists` where the container of this attempt is there and has run.
+pub async fn create_container(
+    client: &Client,
+    pod: &PodUid,
+    sandbox: &SandboxId,
+    config: cri::ContainerConfig,
+    sandbox_config: cri::PodSandboxConfig,
+) -> Result<ContainerId, CallError> {
+    let metadata = config.metadata.clone().unwrap_or_default();
+    match client.create_container(sandbox.as_str(), config, sandbox_config).await {
+        Ok(id) => Ok(id.into()),
+        Err(error) if is_taken(&error) => {
+            let selector = [(POD_UID.to_owned(), pod.as_str().to_owned())].into();
+            let filter = cri::ContainerFilter { label_selector: selector, ..Default::default() };
+            let listed = client.list_containers(Some(filter)).await.map_err(core_error)?;
+            let mine = listed.into_iter().find(|c| c.metadata.as_ref() == Some(&metadata));
+            match mine {
+                Some(c) if c.state == cri::ContainerState::ContainerCreated as i32 => Ok(c.id.into()),
+                _ => Err(CallError { kind: CallErrorKind::AlreadyExists, ..core_error(error) }),
+            }
+        }
+        Err(error) => Err(core_error(error)),
+    }
+}
+
+/// Starts a made container.
+///
+/// # Errors
+/// The runtime's.
+pub async fn start_container(client: &Client, id: &ContainerId) -> Result<(), CallError> {
+    client.start_container(id.as_str()).await.map_err(core_error)
+}
+
+/// Stops a container; one that is gone counts as stopped.
+///
+/// # Errors
+/// The runtime's.
+pub async fn stop_container(client: &Client, id: &ContainerId, timeout: Duration) -> Result<(), CallError> {
+    gone_is_done(client.stop_container(id.as_str(), timeout).await)
+}
+
+/// Removes a container; one that is gone counts as removed.
+///
+/// # Errors
+/// The runtime's.
+pub async fn remove_container(client: &Client, id: &ContainerId) -> Result<(), CallError> {
+    gone_is_done(client.remove_container(id.as_str()).await)
+}
+
+/// Stops a sandbox; one that is gone counts as stopped.
+///
+/// # Errors
+/// The runtime's.
+pub async fn stop_sandbox(client: &Client, id: &SandboxId) -> Result<(), CallError> {
+    gone_is_done(client.stop_pod_sandbox(id.as_str()).await)
+}
+
+/// Removes a sandbox; one that is gone counts as removed.
+///
+/// # Errors
+/// The runtime's.
+pub async fn remove_sandbox(client: &Client, id: &SandboxId) -> Result<(), CallError> {
+    gone_is_done(client.remove_pod_sandbox(id.as_str()).await)
+}
+
+/// The image, where it is present.
+///
+/// # Errors
+/// The runtime's; `InvalidImageName` where it cannot parse the name.
+pub async fn inspect_image(client: &Client, image: &str) -> Result<Option<Image>, CallError> {
+    let answer = client.image_status(spec(image), false).await.map_err(image_error)?;
+    Ok(answer.image.map(|found| {
+        let reference = found.repo_digests.first().cloned().unwrap_or_else(|| found.id.clone());
+        Image { id: found.id, reference, size: found.size, uid: found.uid.map(|u| u.value), username: found.username }
+    }))
+}
+
+/// Pulls an image without credentials, for a pod's sandbox configuration; returns what is there then.
+///
+/// # Errors
+/// The runtime's, with the registry's and the signature's told apart.
+pub async fn pull_image(client: &Client, image: &str, sandbox: cri::PodSandboxConfig) -> Result<Image, CallError> {
+    let pulled = client.pull_image(spec(image), None, Some(sandbox)).await.map_err(image_error)?;
+    // By what was pulled; the name may have moved meanwhile.
+    match inspect_image(client, &pulled).await? {
+        Some(found) => Ok(found),
+        None => Ok(Image { id: pulled.clone(), reference: pulled, ..Image::default() }),
+    }
+}
+
+/// Runs a command in a container.
+///
+/// # Errors
+/// Where it could not be run at all.
+pub async fn exec(client: &Client, id: &ContainerId, command: Vec<String>, timeout: Duration) -> Result<Ran, CallError> {
+    match client.exec_sync(id.as_str(), command, timeout).await {
+        Ok(answer) => {
+            let mut bytes = answer.stdout;
+            bytes.extend(answer.stderr);
+            bytes.truncate(OUTPUT_MAX);
+            Ok(Ran { exit_code: Some(answer.exit_code), output: String::from_utf8_lossy(&bytes).into_owned() })
+        }
+        Err(error) if error.kind == Kind::DeadlineExceeded => Ok(Ran { exit_code: None, output: String::new() }),
+        Err(error) => Err(core_error(error)),
+    }
+}
+
+/// An error of the client as the core sees it.
+pub(crate) fn core_error(error: ClientError) -> CallError {
+    let kind = match error.kind {
+        Kind::Unimplemented => CallErrorKind::Unimplemented,
+        Kind::NotFound => CallErrorKind::NotFound,
+        Kind::AlreadyExists => CallErrorKind::AlreadyExists,
+        Kind::Unavailable => CallErrorKind::Unavailable,
+        Kind::DeadlineExceeded => CallErrorKind::DeadlineExceeded,
+        Kind::TooLarge | Kind::Unknown => CallErrorKind::Other,
+    };
+    CallError { operation: error.operation.rpc().to_owned(), object: error.object, kind, message: error.message }
+}
+
+/// Upstream tells failures of a pull apart by how the runtime's text begins.
+fn image_error(error: ClientError) -> CallError {
+    let mut told = core_error(error);
+    let text = told.message.as_str();
+    if text.contains("RegistryUnavailable") {
+        told.kind = CallErrorKind::RegistryUnavailable;
+    } else if text.contains("SignatureValidationFailed") {
+        told.kind = CallErrorKind::SignatureInvalid;
+    } else if text.contains("invalid reference format") || text.contains("failed to parse image reference") {
+        told.kind = CallErrorKind::InvalidImageName;
+    }
+    told
+}
+
+/// The name of a sandbox or container belongs to one made before. containerd says so in words.
+fn is_taken(error: &ClientError) -> bool {
+    error.kind == Kind::AlreadyExists || error.message.contains("is reserved for")
+}
+
+fn gone_is_done(result: Result<(), ClientError>) -> Result<(), CallError> {
+    match result {
+        Err(error) if error.kind == Kind::NotFound => Ok(()),
+        other => other.map_err(core_error),
+    }
+}
+
+fn spec(image: &str) -> cri::ImageSpec {
+    cri::ImageSpec { image: image.to_owned(), ..Default::default() }
+}
