@@ -1,0 +1,210 @@
+//! Everything that configuration files and flags come to: what the agent is built from. `config` makes it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use polylet_core::config::{Config, Threshold};
+use polylet_core::paths::Paths;
+use polylet_core::pod::Source;
+use polylet_core::question::restart::Bounds;
+
+/// The agent's settings, checked and complete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Lower case.
+    pub node_name: String,
+    /// At most one of each family, the primary first; empty: found on the machine.
+    pub node_ips: Vec<IpAddr>,
+    /// Root, pod logs and log links.
+    pub paths: Paths,
+    /// `staticPodPath`, made absolute; None: no static pods.
+    pub static_pod_path: Option<PathBuf>,
+    /// `fileCheckFrequency`.
+    pub file_check: Duration,
+    /// `containerRuntimeEndpoint`.
+    pub runtime_endpoint: String,
+    /// `imageServiceEndpoint`, where it is another.
+    pub image_endpoint: Option<String>,
+    /// `runtimeRequestTimeout`.
+    pub runtime_timeout: Duration,
+    /// `cgroupRoot`, `/` by default.
+    pub cgroup_root: String,
+    /// `cgroupsPerQOS`.
+    pub cgroups_per_qos: bool,
+    /// `enforceNodeAllocatable` holds `pods`.
+    pub enforce_pods: bool,
+    /// `clusterDNS`.
+    pub cluster_dns: Vec<String>,
+    /// `clusterDomain`.
+    pub cluster_domain: String,
+    /// `resolvConf`; empty: none.
+    pub resolv_conf: String,
+    /// `cpuCFSQuota`.
+    pub cpu_quota: bool,
+    /// `cpuCFSQuotaPeriod` in microseconds.
+    pub cpu_period_us: u64,
+    /// `podPidsLimit`, where above zero.
+    pub pids_limit: Option<u64>,
+    /// `seccompDefault`.
+    pub seccomp_default: bool,
+    /// `failCgroupV1`.
+    pub fail_cgroup_v1: bool,
+    /// `failSwapOn`.
+    pub fail_swap_on: bool,
+    /// `oomScoreAdj`.
+    pub oom_score_adj: i32,
+    /// `maxPods`.
+    pub max_pods: u32,
+    /// `syncFrequency`.
+    pub resync: Duration,
+    /// At most this many pulls at once.
+    pub parallel_pulls: usize,
+    /// Longest delay of the crash backoff (`crashLoopBackOff.maxContainerRestartPeriod`), 300 s by default.
+    pub crash_backoff_max: Duration,
+    /// Millicores kept from pods: `kubeReserved` and `systemReserved` together.
+    pub reserved_cpu: u64,
+    /// Bytes, likewise.
+    pub reserved_memory: u64,
+    /// Process numbers, likewise.
+    pub reserved_pids: u64,
+    /// Hard and soft, in the file's order.
+    pub thresholds: Vec<Threshold>,
+    /// `evictionPressureTransitionPeriod`.
+    pub pressure_transition: Duration,
+    /// `evictionMaxPodGracePeriod`.
+    pub eviction_max_grace: Duration,
+    /// `healthzBindAddress` and `healthzPort`; None: port 0.
+    pub health: Option<SocketAddr>,
+    /// `logging.format: json`.
+    pub log_json: bool,
+    /// `-v`: 0 is info, from 4 on debug, from 8 on trace.
+    pub verbosity: u8,
+    /// Directory of policy bindings.
+    pub policy_dir: PathBuf,
+    /// Directory of compiled policies.
+    pub policy_cache: PathBuf,
+    /// Directory of the store and of decisions.
+    pub state_dir: PathBuf,
+    /// The administration socket.
+    pub admin_socket: PathBuf,
+    /// Bounds that policies live in.
+    pub policy_bounds: PolicyBounds,
+}
+
+/// What the operator allows policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicyBounds {
+    /// A restart policy may give a container up.
+    pub allow_give_up: bool,
+    /// A qos policy may choose another tier.
+    pub allow_tier: bool,
+    /// How long a probe policy may keep a failure from counting.
+    pub probe_mercy: Duration,
+}
+
+impl Default for PolicyBounds {
+    fn default() -> Self {
+        Self { allow_give_up: false, allow_tier: false, probe_mercy: Duration::from_secs(60) }
+    }
+}
+
+/// What the machine and the runtime add to the settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Bytes.
+    pub memory: u64,
+    /// Logical processors.
+    pub cpus: u64,
+    /// Primary first.
+    pub node_ips: Vec<String>,
+    /// `runtime_name` of CRI `Version`.
+    pub runtime_name: String,
+}
+
+impl Settings {
+    /// Defaults below a root directory, for a node of this name: the legacy flags' defaults, without any file.
+    pub fn below(root: impl Into<PathBuf>, node_name: &str) -> Self {
+        let root = root.into();
+        Self {
+            node_name: node_name.to_lowercase(),
+            node_ips: Vec::new(),
+            paths: Paths { pod_logs: "/var/log/pods".into(), container_logs: "/var/log/containers".into(), root: root.clone() },
+            static_pod_path: None,
+            file_check: Duration::from_secs(20),
+            runtime_endpoint: "unix:///run/containerd/containerd.sock".into(),
+            image_endpoint: None,
+            runtime_timeout: Duration::from_secs(120),
+            cgroup_root: "/".into(),
+            cgroups_per_qos: true,
+            enforce_pods: true,
+            cluster_dns: Vec::new(),
+            cluster_domain: String::new(),
+            resolv_conf: "/etc/resolv.conf".into(),
+            cpu_quota: true,
+            cpu_period_us: 100_000,
+            pids_limit: None,
+            seccomp_default: false,
+            fail_cgroup_v1: true,
+            fail_swap_on: true,
+            oom_score_adj: -999,
+            max_pods: 110,
+            resync: Duration::from_secs(60),
+            parallel_pulls: 1,
+            crash_backoff_max: Duration::from_secs(300),
+            reserved_cpu: 0,
+            reserved_memory: 0,
+            reserved_pids: 0,
+            thresholds: Vec::new(),
+            pressure_transition: Duration::from_secs(300),
+            eviction_max_grace: Duration::ZERO,
+            health: Some(SocketAddr::from(([127, 0, 0, 1], 10248))),
+            log_json: false,
+            verbosity: 0,
+            policy_dir: root.join("policies"),
+            policy_cache: root.join("policy-cache"),
+            state_dir: root.join("polylet"),
+            admin_socket: root.join("polylet.sock"),
+            policy_bounds: PolicyBounds::default(),
+        }
+    }
+
+    /// The core's settings.
+    pub fn core(&self, found: &Found) -> Config {
+        let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        let maximum = ms(self.crash_backoff_max);
+        let restart = Bounds { initial: maximum.min(10_000), maximum, reset_after: 600_000 };
+        // What a hard threshold keeps free is not the pods' to ask for.
+        let kept = |signal: &str, capacity: u64| {
+            let hard = self.thresholds.iter().find(|t| t.signal == signal && t.grace.is_none());
+            hard.map_or(0, |t| t.below.of(capacity))
+        };
+        Config {
+            node_name: self.node_name.clone(),
+            node_ips: found.node_ips.clone(),
+            sources: vec![Source::File],
+            restart,
+            image_backoff: Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 },
+            relist: Duration::from_secs(1),
+            relist_with_events: Duration::from_secs(10),
+            sampling: Duration::from_secs(10),
+            resync: self.resync,
+            max_pods: self.max_pods,
+            parallel_pulls: self.parallel_pulls,
+            dead_per_container: 1,
+            allow_give_up: self.policy_bounds.allow_give_up,
+            allow_tier: self.policy_bounds.allow_tier,
+            probe_mercy: self.policy_bounds.probe_mercy,
+            memory_capacity: found.memory,
+            memory_allocatable: found
+                .memory
+                .saturating_sub(self.reserved_memory)
+                .saturating_sub(kept("memory.available", found.memory)),
+            cpu_allocatable: (found.cpus * 1000).saturating_sub(self.reserved_cpu),
+            thresholds: self.thresholds.clone(),
+            pressure_transition: self.pressure_transition,
+            eviction_max_grace: self.eviction_max_grace,
+            runtime_name: found.runtime_name.clone(),
+        }
+    }
+}
