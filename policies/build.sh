@@ -14,16 +14,18 @@ out=${POLYLET_POLICIES_DIR:-$repo/target/policies}
 # The guests' environment stays in a subshell: their compiler may not be the node's.
 modules=$(
     eval "$(tests/lab/wasm.sh)"
-    # Panic messages name source files: as paths in the tree, the same on every machine.
+    # Panic messages name source files: as paths in the tree, the same on every machine. A stack of 64 KiB instead of 1 MiB
+    # keeps the memory small that the node clears after every call.
     registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
-    export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS+=" --remap-path-prefix=$registry=registry --remap-path-prefix=$repo/="
+    flags="--remap-path-prefix=$registry=registry --remap-path-prefix=$repo/= -Clink-arg=-zstack-size=65536"
+    export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS+=" $flags"
     "$CARGO" build --quiet --release --target wasm32-unknown-unknown --manifest-path policies/Cargo.toml \
         --workspace --lib --examples >&2
     echo "$CARGO_TARGET_DIR/wasm32-unknown-unknown/release"
 )
 
 cargo build --quiet -p polylet-policy-build
-make_components() { "${CARGO_TARGET_DIR:-$repo/target}/debug/polylet-policy-build" "$@"; }
+make_components() { "${CARGO_TARGET_DIR:-target}/debug/polylet-policy-build" "$@"; }
 
 make_components --out "$out" "$modules"/polylet_{default,gentle_restart,tenant_eviction}.wasm
 make_components --out "$out/hostile" --unchecked \

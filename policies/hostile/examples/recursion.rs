@@ -9,18 +9,15 @@ struct Recursion;
 impl Misbehave for Recursion {
     const NAME: &str = "hostile-recursion";
 
-    fn misbehave(_: &Ask) -> String {
-        format!("recursion ended with {}", deeper(0))
+    fn misbehave(ask: &Ask) -> String {
+        format!("recursion ended with {}", deeper(ask.number("node.cpus").unwrap_or(1).unsigned_abs()))
     }
 }
 
 polylet_sdk::export!(Hostile<Recursion>: restart, probe, qos, eviction);
 
+/// Takes of the engine's stack, and nothing of the stack in the guest's own memory. What is done with the result is not
+/// associative, so that no compiler makes a loop of it.
 fn deeper(depth: u64) -> u64 {
-    // The frame must stay: this may become neither a tail call nor a loop.
-    let frame = std::hint::black_box([depth; 32]);
-    if std::hint::black_box(depth) == u64::MAX {
-        return 0;
-    }
-    deeper(depth + 1) ^ frame[(depth % 32) as usize]
+    if depth == u64::MAX { 0 } else { deeper(depth + 1).rotate_left(1).wrapping_add(depth) }
 }
