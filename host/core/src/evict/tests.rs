@@ -35,9 +35,12 @@ fn sample(seconds: u64, readings: &[(&str, u64)]) -> Sample {
     Sample { at: at(seconds).wall, signals: signals.collect(), ..Sample::default() }
 }
 
-/// Feeds samplings of (second, readings) and draws for each: the conditions' first letters, then what is to be ended.
+/// Second, readings, and what is expected of them.
+type Sampling<'a> = (u64, &'a [(&'a str, u64)], &'a str);
+
+/// Feeds samplings and draws for each: the conditions' first letters, then what is to be ended.
 #[track_caller]
-fn check(thresholds: Vec<Threshold>, samplings: &[(u64, &[(&str, u64)], &str)]) {
+fn check(thresholds: Vec<Threshold>, samplings: &[Sampling<'_>]) {
     let (config, mut evictor) = (config(thresholds), Evictor::default());
     for (seconds, readings, expected) in samplings {
         let found = evictor.sampled(at(*seconds), &sample(*seconds, readings), &config, Vec::new());
