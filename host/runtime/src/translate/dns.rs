@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::PodDNSConfig;
 use polylet_core::pod::Pod;
 use polylet_proto::cri::DnsConfig;
 
-use super::Node;
+use super::{NodeContext, Warnings};
 
 /// What resolvers honour at most.
 const MOST_SERVERS: usize = 3;
@@ -48,7 +48,7 @@ impl ResolvConf {
 }
 
 /// The pod's configuration; `warnings` gets upstream's reasons and messages where something had to be left out.
-pub(super) fn config(pod: &Pod, node: &Node, warnings: &mut Vec<(&'static str, String)>) -> DnsConfig {
+pub(super) fn config(pod: &Pod, node: &NodeContext, warnings: &mut Warnings) -> DnsConfig {
     let spec = pod.object.spec.as_ref();
     let mut dns = match spec.and_then(|spec| spec.dns_policy.as_deref()) {
         Some("None") => ResolvConf::default(),
@@ -66,16 +66,19 @@ pub(super) fn config(pod: &Pod, node: &Node, warnings: &mut Vec<(&'static str, S
     DnsConfig { servers: dns.servers, searches: dns.searches, options: dns.options }
 }
 
-fn of_host(node: &Node) -> ResolvConf {
+fn of_host(node: &NodeContext) -> ResolvConf {
     node.resolv_conf.clone().unwrap_or_else(|| {
         // Nothing to inherit: the pod's own loopback, which keeps the runtime from falling back to the node's file.
         let loopback = |ip: &String| if ip.contains(':') { "::1" } else { "127.0.0.1" };
-        let servers = node.ips.iter().map(|ip| loopback(ip).to_owned()).collect();
+        let mut servers: Vec<String> = node.node_ips.iter().map(|ip| loopback(ip).to_owned()).collect();
+        if servers.is_empty() {
+            servers.push("127.0.0.1".to_owned());
+        }
         ResolvConf { servers, searches: vec![".".to_owned()], options: Vec::new() }
     })
 }
 
-fn of_cluster(pod: &Pod, node: &Node, warnings: &mut Vec<(&'static str, String)>) -> ResolvConf {
+fn of_cluster(pod: &Pod, node: &NodeContext, warnings: &mut Warnings) -> ResolvConf {
     if node.cluster_dns.is_empty() {
         let message = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \"ClusterFirst\" policy. \
                        Falling back to \"Default\" policy.";
@@ -120,7 +123,7 @@ fn set_option(options: &mut Vec<String>, option: String) {
     }
 }
 
-fn limit_servers(servers: &mut Vec<String>, warnings: &mut Vec<(&'static str, String)>) {
+fn limit_servers(servers: &mut Vec<String>, warnings: &mut Warnings) {
     if servers.len() > MOST_SERVERS {
         servers.truncate(MOST_SERVERS);
         let applied = servers.join(" ");
@@ -129,7 +132,7 @@ fn limit_servers(servers: &mut Vec<String>, warnings: &mut Vec<(&'static str, St
     }
 }
 
-fn limit_searches(searches: &mut Vec<String>, warnings: &mut Vec<(&'static str, String)>) {
+fn limit_searches(searches: &mut Vec<String>, warnings: &mut Warnings) {
     let before = searches.len();
     searches.truncate(MOST_SEARCHES);
     searches.retain(|search| search.len() <= LONGEST_SEARCH);
@@ -155,7 +158,7 @@ mod tests {
     use crate::translate::testing::{node, pod, strings};
 
     #[track_caller]
-    fn check(node: &Node, mut spec: Value, expected: [&[&str]; 3], warned: &[&str]) {
+    fn check(node: &NodeContext, mut spec: Value, expected: [&[&str]; 3], warned: &[&str]) {
         spec["containers"] = json!([{"name": "app", "image": "app"}]);
         let mut warnings = Vec::new();
         let dns = config(&pod(spec), node, &mut warnings);
@@ -188,11 +191,11 @@ mod tests {
     #[test]
     fn what_a_node_lacks() {
         let cluster_first = || json!({"dnsPolicy": "ClusterFirst"});
-        check(&Node { cluster_dns: vec![], ..node() }, cluster_first(), HOST, &["MissingClusterDNS"]);
+        check(&NodeContext { cluster_dns: vec![], ..node() }, cluster_first(), HOST, &["MissingClusterDNS"]);
         let searches: [&[&str]; 3] = [&["10.96.0.10"], &["example.com"], &["ndots:5"]];
-        check(&Node { cluster_domain: String::new(), ..node() }, cluster_first(), searches, &[]);
+        check(&NodeContext { cluster_domain: String::new(), ..node() }, cluster_first(), searches, &[]);
         let default = || json!({"dnsPolicy": "Default"});
-        check(&Node { resolv_conf: None, ..node() }, default(), [&["127.0.0.1", "::1"], &["."], &[]], &[]);
+        check(&NodeContext { resolv_conf: None, ..node() }, default(), [&["127.0.0.1", "::1"], &["."], &[]], &[]);
     }
 
     #[test]

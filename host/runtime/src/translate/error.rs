@@ -2,48 +2,63 @@
 
 use polylet_core::event::{CallError, CallErrorKind};
 
-/// The configuration asks for something that is not there or cannot be done. To try again unchanged does not help, unless an
-/// object that is missing appears.
+use crate::operation::Operation;
+
+/// The configuration asks for something that is not there or cannot be done. To try again unchanged does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TranslateError {
-    /// Not of this pod.
-    #[error("the pod has no container {container:?}")]
-    NoSuchContainer {
+    /// Named by a reference, but not of this pod.
+    #[error("container {container} not found")]
+    NoContainer {
         /// Which.
         container: String,
     },
-    /// `hostnameOverride` is no name.
-    #[error("Pod hostname override {hostname:?} is not a valid DNS subdomain")]
-    BadHostname {
+    /// A host's name, or part of one, that DNS does not allow.
+    #[error("pod {what} {value:?} is not a valid DNS {wanted}")]
+    BadName {
+        /// `HostnameOverride`, `Hostname` or `Subdomain`.
+        what: &'static str,
         /// As the spec has it.
-        hostname: String,
+        value: String,
+        /// `label` or `subdomain`.
+        wanted: &'static str,
     },
     /// `setHostnameAsFQDN` with a name that no kernel takes.
     #[error(
-        "failed to construct FQDN from Pod hostname and cluster domain, FQDN {fqdn} is too long (64 characters is the max, {} characters requested)",
+        "failed to construct FQDN from pod hostname and cluster domain, FQDN {fqdn} is too long (64 characters is the max, \
+         {} characters requested)",
         fqdn.len()
     )]
     HostnameTooLong {
         /// The name.
         fqdn: String,
     },
-    /// `hostUsers: false`, and the runtime handler has no user namespaces.
+    /// `hostUsers: false`, and the runtime has no user namespaces.
     #[error("can't set `spec.hostUsers: false`, runtime does not support user namespaces")]
     NoUserNamespaces,
-    /// `hostUsers: false`, and no ids were given to the pod.
-    #[error("can't set `spec.hostUsers: false`, no range of user ids was allocated to the pod")]
-    NoIds,
-    /// `shareProcessNamespace` or a target that is not there.
-    #[error("unable to find target container {target:?}")]
+    /// An ephemeral container's target is not there.
+    #[error("unable to find target container {target}")]
     NoTarget {
         /// The target's name.
         target: String,
     },
-    /// A ConfigMap, a Secret or a key of one.
-    #[error("{missing}")]
-    MissingObject {
-        /// What is missing, in a sentence.
-        missing: String,
+    /// Something that the API has and this node has not learnt.
+    #[error("{field}: {what}: not supported by this node yet")]
+    Unsupported {
+        /// Path of the field; in the container, unless it begins with `spec`.
+        field: String,
+        /// What it stands for.
+        what: &'static str,
+    },
+    /// A ConfigMap or Secret that must be there.
+    #[error("couldn't get {kind} {object} ({field}): this node reads no objects from an API server")]
+    NoObject {
+        /// `configMap` or `secret`.
+        kind: &'static str,
+        /// Namespace and name.
+        object: String,
+        /// Path of the field that refers to it, in the container.
+        field: String,
     },
     /// `fieldRef` to a field that is not served.
     #[error("unsupported fieldPath: {path}")]
@@ -51,23 +66,19 @@ pub enum TranslateError {
         /// As the spec has it.
         path: String,
     },
-    /// `resourceFieldRef` that cannot be answered.
-    #[error("{why}")]
+    /// `resourceFieldRef` to a resource that is not served.
+    #[error("unsupported container resource : {resource}")]
     BadResource {
-        /// Why, in a sentence.
-        why: String,
+        /// As the spec has it.
+        resource: String,
     },
-    /// `fileKeyRef` to a file that is not there or not well formed.
-    #[error("couldn't parse env file: {why}")]
-    BadEnvFile {
-        /// Why.
-        why: String,
-    },
-    /// `subPathExpr` with a variable that is not there or empty.
-    #[error("missing value for {expression:?}")]
-    MissingValue {
-        /// The expression.
-        expression: String,
+    /// An amount that cannot be read.
+    #[error("{field}: {value:?} is not a quantity")]
+    BadQuantity {
+        /// What it is an amount of.
+        field: String,
+        /// What was there.
+        value: String,
     },
     /// A mount of a volume that was not made ready.
     #[error("cannot find volume {volume:?} to mount into container {container:?}")]
@@ -77,13 +88,11 @@ pub enum TranslateError {
         /// For which container.
         container: String,
     },
-    /// A sub-path that leaves its volume, or was not made ready.
-    #[error("failed to prepare subPath for volumeMount {volume:?} of container {container:?}")]
-    SubPath {
-        /// Which volume.
-        volume: String,
-        /// For which container.
-        container: String,
+    /// `mountPropagation` of a mode that the API does not know.
+    #[error("invalid MountPropagation mode: {mode:?}")]
+    BadPropagation {
+        /// As the spec has it.
+        mode: String,
     },
     /// `recursiveReadOnly` that cannot be had.
     #[error("volume {volume:?} requested recursive read-only mode, but {why}")]
@@ -91,23 +100,27 @@ pub enum TranslateError {
         /// Which volume.
         volume: String,
         /// Why not.
-        why: &'static str,
+        why: String,
     },
-    /// A profile of type `Localhost` without a name.
-    #[error("localhostProfile must be set if {kind} profile type is Localhost.")]
-    NoProfile {
-        /// `seccomp` or `AppArmor`.
+    /// A seccomp profile of type `Localhost` without a name.
+    #[error("localhostProfile must be set if seccompProfile type is Localhost.")]
+    NoSeccompProfile,
+    /// An AppArmor profile of type `Localhost` without a name.
+    #[error("missing localhost apparmor profile name")]
+    NoAppArmorProfile,
+    /// A profile of a type that the API does not know.
+    #[error("unknown {kind} profile type: {value:?}")]
+    BadProfile {
+        /// `seccomp` or `apparmor`.
         kind: &'static str,
-    },
-    /// A value outside of what is allowed.
-    #[error("{field}: {value:?} is not {wanted}")]
-    Invalid {
-        /// Name of the field.
-        field: &'static str,
-        /// What was there.
+        /// As the spec has it.
         value: String,
-        /// What would be right.
-        wanted: &'static str,
+    },
+    /// `supplementalGroupsPolicy` that the API does not know.
+    #[error("unsupported supplementalGroupsPolicy: {policy}")]
+    BadGroupsPolicy {
+        /// As the spec has it.
+        policy: String,
     },
     /// `runAsNonRoot`, and the container would be root, or might be.
     #[error("{why}")]
@@ -118,8 +131,8 @@ pub enum TranslateError {
 }
 
 impl TranslateError {
-    /// As the answer to an effect.
-    pub fn into_call_error(self, operation: crate::Operation, object: impl Into<String>) -> CallError {
+    /// As the answer to an effect: the call that was to be made, and for what.
+    pub fn into_call_error(self, operation: Operation, object: impl Into<String>) -> CallError {
         CallError {
             operation: operation.rpc().to_owned(),
             object: object.into(),

@@ -8,45 +8,41 @@ use super::TranslateError;
 const LONGEST_LABEL: usize = 63;
 const LONGEST_NAME: usize = 64;
 
-/// A pod's name on the network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hostname {
-    /// Its own name.
-    pub host: String,
-    /// `<subdomain>.<namespace>.svc.<cluster domain>`, where the spec has a subdomain.
-    pub domain: Option<String>,
-    /// The kernel is to know the whole name (`setHostnameAsFQDN`).
-    pub as_fqdn: bool,
-}
-
-impl Hostname {
-    /// What the runtime is given.
-    pub fn sent(&self) -> String {
-        match &self.domain {
-            Some(domain) if self.as_fqdn => format!("{}.{domain}", self.host),
-            _ => self.host.clone(),
-        }
-    }
-}
-
-/// The name of a pod that has a network of its own; also the one in its `/etc/hosts`.
-pub fn hostname(pod: &Pod, cluster_domain: &str) -> Result<Hostname, TranslateError> {
+/// The name by which a pod with a network of its own knows itself, and `<subdomain>.<namespace>.svc.<cluster domain>` where the
+/// spec has a subdomain. This is what its `/etc/hosts` says; what the runtime is given may be both together.
+pub fn hostname(pod: &Pod, cluster_domain: &str) -> Result<(String, Option<String>), TranslateError> {
     let spec = pod.object.spec.as_ref();
+    let bad = |what, value: &str, wanted| TranslateError::BadName { what, value: value.to_owned(), wanted };
     if let Some(name) = spec.and_then(|spec| spec.hostname_override.as_deref()) {
         if !is_subdomain(name) {
-            return Err(TranslateError::BadHostname { hostname: name.to_owned() });
+            return Err(bad("HostnameOverride", name, "subdomain"));
         }
-        return Ok(Hostname { host: truncated(name), domain: None, as_fqdn: false });
+        return Ok((truncated(name), None));
     }
-    let own = spec.and_then(|spec| spec.hostname.as_deref()).filter(|name| !name.is_empty());
-    let subdomain = spec.and_then(|spec| spec.subdomain.as_deref()).filter(|name| !name.is_empty());
-    let name = Hostname {
-        host: truncated(own.unwrap_or(&pod.name)),
-        domain: subdomain.map(|subdomain| format!("{subdomain}.{}.svc.{cluster_domain}", pod.namespace)),
-        as_fqdn: spec.and_then(|spec| spec.set_hostname_as_fqdn).unwrap_or(false),
+    let label = |what, name: Option<&String>| match name.filter(|name| !name.is_empty()) {
+        Some(name) if is_label(name) && name.len() <= LONGEST_LABEL => Ok(Some(name.clone())),
+        Some(name) => Err(bad(what, name, "label")),
+        None => Ok(None),
     };
-    let sent = name.sent();
-    if name.as_fqdn && sent.len() > LONGEST_NAME { Err(TranslateError::HostnameTooLong { fqdn: sent }) } else { Ok(name) }
+    let own = label("Hostname", spec.and_then(|spec| spec.hostname.as_ref()))?;
+    let subdomain = label("Subdomain", spec.and_then(|spec| spec.subdomain.as_ref()))?;
+    let domain = subdomain.map(|subdomain| format!("{subdomain}.{}.svc.{cluster_domain}", pod.namespace));
+    Ok((own.unwrap_or_else(|| truncated(&pod.name)), domain))
+}
+
+/// What the runtime is given: empty for a pod on the node's network.
+pub(super) fn of_sandbox(pod: &Pod, cluster_domain: &str) -> Result<String, TranslateError> {
+    if pod.host_network {
+        return Ok(String::new());
+    }
+    let whole = pod.object.spec.as_ref().and_then(|spec| spec.set_hostname_as_fqdn).unwrap_or(false);
+    match hostname(pod, cluster_domain)? {
+        (host, Some(domain)) if whole => {
+            let fqdn = format!("{host}.{domain}");
+            if fqdn.len() > LONGEST_NAME { Err(TranslateError::HostnameTooLong { fqdn }) } else { Ok(fqdn) }
+        }
+        (host, _) => Ok(host),
+    }
 }
 
 /// Cut to a label's length, without what a label must not end in.
@@ -57,11 +53,12 @@ fn truncated(name: &str) -> String {
 }
 
 fn is_subdomain(name: &str) -> bool {
-    let label = |label: &str| {
-        let inside = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
-        !label.is_empty() && label.bytes().all(inside) && !label.starts_with('-') && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+fn is_label(label: &str) -> bool {
+    let inside = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    !label.is_empty() && label.bytes().all(inside) && !label.starts_with('-') && !label.ends_with('-')
 }
 
 #[cfg(test)]
@@ -74,7 +71,8 @@ mod tests {
     fn of(name: &str, mut spec: Value) -> Result<String, TranslateError> {
         spec["containers"] = json!([{"name": "app", "image": "app"}]);
         let pod = pod_of(json!({"metadata": {"name": name, "namespace": "shop", "uid": "u1"}, "spec": spec}));
-        hostname(&pod, "cluster.local").map(|name| format!("{} {:?} {}", name.host, name.domain, name.sent()))
+        let sent = of_sandbox(&pod, "cluster.local")?;
+        hostname(&pod, "cluster.local").map(|(host, domain)| format!("{host} {domain:?} {sent}"))
     }
 
     #[test]
@@ -111,10 +109,22 @@ mod tests {
 
     #[test]
     fn refused() {
-        let override_ = TranslateError::BadHostname { hostname: "Not_a_name".into() };
-        assert_eq!(of("web", json!({"hostnameOverride": "Not_a_name"})), Err(override_));
+        for (spec, what, value, wanted) in [
+            (json!({"hostnameOverride": "Not_a_name"}), "HostnameOverride", "Not_a_name", "subdomain"),
+            (json!({"hostname": "a.b"}), "Hostname", "a.b", "label"),
+            (json!({"subdomain": "-x"}), "Subdomain", "-x", "label"),
+        ] {
+            assert_eq!(of("web", spec), Err(TranslateError::BadName { what, value: value.into(), wanted }));
+        }
         let fqdn = format!("{}.db.shop.svc.cluster.local", "a".repeat(50));
         let spec = json!({"subdomain": "db", "setHostnameAsFQDN": true});
         assert_eq!(of(&"a".repeat(50), spec), Err(TranslateError::HostnameTooLong { fqdn }));
+    }
+
+    #[test]
+    fn the_nodes_network_has_the_nodes_name() {
+        let spec = json!({"hostNetwork": true, "hostname": "x", "containers": [{"name": "app", "image": "app"}]});
+        let pod = pod_of(json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"}, "spec": spec}));
+        assert_eq!(of_sandbox(&pod, "cluster.local"), Ok(String::new()));
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1;
-use polylet_core::pod::{Container, Pod};
+use polylet_core::pod::Pod;
+
+use super::ContainerInputs;
 
 /// Keys of labels and annotations. Upstream's: a node can be switched over either way.
 pub(crate) mod key {
@@ -38,13 +40,14 @@ pub(super) fn container_labels(pod: &Pod, name: &str) -> Map {
 }
 
 /// What is needed to adopt the container, and to end it properly once its pod is declared nowhere any more.
-pub(super) fn container_annotations(pod: &Pod, known: &Container, spec: &v1::Container, attempt: u32) -> Map {
+pub(super) fn container_annotations(inputs: &ContainerInputs<'_>, spec: &v1::Container) -> Map {
+    let (pod, container) = (inputs.pod, inputs.container);
     let mut out = Map::new();
     let mut put = |key: &str, value: String| drop(out.insert(key.to_owned(), value));
-    put(key::HASH, known.hash.clone());
-    put(key::RESTART_COUNT, attempt.to_string());
-    put(key::MESSAGE_PATH, spec.termination_message_path.clone().unwrap_or_default());
-    put(key::MESSAGE_POLICY, spec.termination_message_policy.clone().unwrap_or_default());
+    put(key::HASH, container.hash.clone());
+    put(key::RESTART_COUNT, inputs.attempt.to_string());
+    put(key::MESSAGE_PATH, container.termination_message_path.clone());
+    put(key::MESSAGE_POLICY, spec.termination_message_policy.clone().unwrap_or_else(|| "File".to_owned()));
     if let Some(grace) = pod.object.metadata.deletion_grace_period_seconds {
         put(key::DELETION_GRACE, grace.to_string());
     }
@@ -71,7 +74,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::translate::testing::{map, pod, pod_of, spec};
+    use crate::translate::spec_container;
+    use crate::translate::testing::{map, pod, pod_of, with_inputs};
 
     #[test]
     fn labels() {
@@ -96,7 +100,12 @@ mod tests {
                 {"name": "plain", "image": "app"},
             ],
         }));
-        let of = |name: &str, attempt| container_annotations(&pod, pod.container(name).unwrap(), &spec(&pod, name), attempt);
+        let of = |name: &str, attempt| {
+            with_inputs(&pod, name, |inputs| {
+                let spec = spec_container(inputs.pod, inputs.container).unwrap();
+                container_annotations(&ContainerInputs { attempt, ..*inputs }, &spec)
+            })
+        };
         let expected = map(&[
             (key::HASH, "8e45cbd0"),
             (key::RESTART_COUNT, "3"),
