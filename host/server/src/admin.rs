@@ -1,0 +1,239 @@
+//! The administration socket: HTTP/1.1 and JSON over a Unix socket that only root can open.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use polylet_core::question::Hook;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+
+/// A client must have sent its request by then.
+const HEADERS_WITHIN: Duration = Duration::from_secs(5);
+/// Decisions shown where nothing is said.
+const LIMIT: usize = 100;
+
+/// A boxed future.
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What the socket asks the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Query {
+    /// Versions.
+    Version,
+    /// The node.
+    Node,
+    /// Every pod.
+    Pods,
+    /// One pod.
+    Pod {
+        /// `metadata.namespace`
+        namespace: String,
+        /// `metadata.name`
+        name: String,
+    },
+    /// Ladders.
+    Policies,
+    /// Read the policy directory now; answered with what is wrong in it.
+    Reload,
+}
+
+/// Which decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecisionQuery {
+    /// The newest so many.
+    pub limit: usize,
+    /// Of one hook.
+    pub hook: Option<Hook>,
+    /// Go on with those to come.
+    pub follow: bool,
+}
+
+/// A question that is not answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct AdminError {
+    /// HTTP status.
+    pub status: u16,
+    /// Why, for people.
+    pub message: String,
+}
+
+/// Who answers the socket.
+pub trait Admin: Send + Sync + 'static {
+    /// A value.
+    fn get(&self, what: Query) -> BoxFuture<Result<Value, AdminError>>;
+
+    /// Decision records as lines of JSON; the channel closes at the end.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn decisions(&self, query: DecisionQuery) -> Result<mpsc::Receiver<String>, AdminError>;
+}
+
+/// The socket cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Somebody answers there.
+    #[error("another agent answers at {}", path.display())]
+    Alive {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else stands there.
+    #[error("{} is not a socket: move it away", path.display())]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The file system refused.
+    #[error("{operation} {}", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+/// Opens the socket, mode 0600. One left behind by an agent that died is replaced.
+///
+/// # Errors
+/// [`BindError`].
+pub fn bind_admin(path: &Path) -> Result<UnixListener, BindError> {
+    let failed = |operation| move |cause| BindError::Io { operation, path: path.to_owned(), cause };
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(failed("create the directory of"))?;
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => return Err(BindError::NotASocket { path: path.to_owned() }),
+        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+            return Err(BindError::Alive { path: path.to_owned() });
+        }
+        Ok(_) => fs::remove_file(path).map_err(failed("remove the stale socket"))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed("look at")(error)),
+    }
+    let listener = UnixListener::bind(path).map_err(failed("listen at"))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed("change the mode of"))?;
+    Ok(listener)
+}
+
+/// Serves the socket until told to stop.
+pub async fn serve_admin<A: Admin>(listener: UnixListener, admin: Arc<A>, stop: CancellationToken) {
+    let admin: Arc<dyn Admin> = admin;
+    let app = Router::new()
+        .route("/v1/version", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Version)))
+        .route("/v1/node", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Node)))
+        .route("/v1/pods", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Pods)))
+        .route("/v1/pods/{namespace}/{name}", get(pod))
+        .route("/v1/policies", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Policies)))
+        .route("/v1/policies/reload", post(|State(a): State<Arc<dyn Admin>>| value(a, Query::Reload)))
+        .route("/v1/decisions", get(decisions))
+        .fallback(|| async { refuse(404, "no such path; see /v1/pods, /v1/node, /v1/policies, /v1/decisions, /v1/version") })
+        .with_state(admin);
+    loop {
+        let stream = tokio::select! {
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "administration socket");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            },
+        };
+        let (app, stop) = (app.clone(), stop.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = serve_one(stream, app) => {}
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+}
+
+async fn serve_one(stream: UnixStream, app: Router) {
+    let allowed = match stream.peer_cred() {
+        Ok(peer) => peer.uid() == 0 || peer.uid() == rustix::process::geteuid().as_raw(),
+        Err(_) => false,
+    };
+    let app = if allowed { app } else { Router::new().fallback(|| async { refuse(403, "only root may ask") }) };
+    let mut server = Builder::new(TokioExecutor::new());
+    server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
+    // A client that goes away in the middle harms only itself.
+    if let Err(error) = server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)).await {
+        tracing::debug!(%error, "administration socket");
+    }
+}
+
+async fn value(admin: Arc<dyn Admin>, what: Query) -> Response {
+    match admin.get(what).await {
+        Ok(value) => Json(value).into_response(),
+        Err(error) => refuse(error.status, &error.message),
+    }
+}
+
+async fn pod(State(admin): State<Arc<dyn Admin>>, UrlPath((namespace, name)): UrlPath<(String, String)>) -> Response {
+    value(admin, Query::Pod { namespace, name }).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DecisionParams {
+    limit: Option<usize>,
+    hook: Option<Hook>,
+    follow: Option<bool>,
+}
+
+async fn decisions(
+    State(admin): State<Arc<dyn Admin>>,
+    params: Result<UrlQuery<DecisionParams>, axum::extract::rejection::QueryRejection>,
+) -> Response {
+    let params = match params {
+        Ok(UrlQuery(params)) => params,
+        Err(error) => return refuse(400, &error.body_text()),
+    };
+    let query = DecisionQuery {
+        limit: params.limit.unwrap_or(LIMIT),
+        hook: params.hook,
+        follow: params.follow.unwrap_or(false),
+    };
+    match admin.decisions(query) {
+        Ok(lines) => {
+            let lines = ReceiverStream::new(lines).map(|line| Ok::<_, std::convert::Infallible>(line + "\n"));
+            ([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response()
+        }
+        Err(error) => refuse(error.status, &error.message),
+    }
+}
+
+fn refuse(status: u16, message: &str) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, Json(json!({ "error": message }))).into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! The other end of the administration socket, for the command line.
+
+use std::path::{Path, PathBuf};
+
+use axum::body::Body;
+use http_body_util::BodyExt;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, Response, StatusCode, body::Incoming};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+
+/// Asks an agent on this machine.
+#[derive(Clone, Debug)]
+pub struct AdminClient {
+    socket: PathBuf,
+}
+
+/// No answer, or not the one wanted.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody is there, or not for us.
+    #[error("no agent answers at {}: is `polylet run` running?", socket.display())]
+    NotThere {
+        /// The socket.
+        socket: PathBuf,
+        /// Why not.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// The connection broke.
+    #[error("the agent at {} went away", socket.display())]
+    Broken {
+        /// The socket.
+        socket: PathBuf,
+        /// How.
+        #[source]
+        cause: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The agent says no.
+    #[error("{message}")]
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// Why.
+        message: String,
+    },
+}
+
+impl AdminClient {
+    /// For the agent at this socket.
+    pub fn new(socket: impl AsRef<Path>) -> Self {
+        Self { socket: socket.as_ref().to_owned() }
+    }
+
+    /// A value.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn get(&self, path: &str) -> Result<Value, ClientError> {
+        self.value(Method::GET, path).await
+    }
+
+    /// Asks for something to be done.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn post(&self, path: &str) -> Result<Value, ClientError> {
+        self.value(Method::POST, path).await
+    }
+
+    /// Lines as they come, until the agent has no more.
+    ///
+    /// # Errors
+    /// [`ClientError`], before the first line; later ones arrive in its place.
+    pub async fn lines(&self, path: &str) -> Result<mpsc::Receiver<Result<String, ClientError>>, ClientError> {
+        let mut answer = self.send(Method::GET, path).await?.into_body();
+        let (out, lines) = mpsc::channel(64);
+        let socket = self.socket.clone();
+        tokio::spawn(async move {
+            let mut rest: Vec<u8> = Vec::new();
+            while let Some(frame) = answer.frame().await {
+                let bytes = match frame {
+                    Ok(frame) => frame.into_data().unwrap_or_default(),
+                    Err(error) => {
+                        let cause = Box::new(error);
+                        // Whoever read may have gone.
+                        drop(out.send(Err(ClientError::Broken { socket, cause })).await);
+                        return;
+                    }
+                };
+                rest.extend_from_slice(&bytes);
+                while let Some(end) = rest.iter().position(|b| *b == b'\n') {
+                    let line: Vec<u8> = rest.drain(..=end).take(end).collect();
+                    if out.send(Ok(String::from_utf8_lossy(&line).into_owned())).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Ok(lines)
+    }
+
+    async fn value(&self, method: Method, path: &str) -> Result<Value, ClientError> {
+        let body = self.send(method, path).await?.into_body();
+        let bytes = body.collect().await.map_err(|e| self.broken(e))?.to_bytes();
+        serde_json::from_slice(&bytes).map_err(|e| self.broken(e))
+    }
+
+    async fn send(&self, method: Method, path: &str) -> Result<Response<Incoming>, ClientError> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|cause| ClientError::NotThere { socket: self.socket.clone(), cause })?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(e))?;
+        tokio::spawn(connection);
+        let request = Request::builder().method(method).uri(path).header("host", "polylet").body(Body::empty());
+        let request = request.map_err(|e| self.broken(e))?;
+        let answer = sender.send_request(request).await.map_err(|e| self.broken(e))?;
+        if answer.status() == StatusCode::OK {
+            return Ok(answer);
+        }
+        let status = answer.status().as_u16();
+        let bytes = answer.into_body().collect().await.map_err(|e| self.broken(e))?.to_bytes();
+        let said = serde_json::from_slice::<Value>(&bytes).ok().and_then(|v| v["error"].as_str().map(str::to_owned));
+        let message = said.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned());
+        Err(ClientError::Refused { status, message })
+    }
+
+    fn broken(&self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ClientError {
+        ClientError::Broken { socket: self.socket.clone(), cause: cause.into() }
+    }
+}

@@ -1,0 +1,105 @@
+//! Health and metrics over plain HTTP, by default on loopback: what upstream serves at the same address.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::Metrics;
+
+/// After a failure to listen.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The heartbeat of the agent's loop.
+#[derive(Debug)]
+pub struct Pulse {
+    begun: Instant,
+    last_ms: AtomicU64,
+    max_age: Duration,
+}
+
+impl Pulse {
+    /// A loop that counts as stalled when it has not beaten for `max_age`.
+    pub fn new(max_age: Duration) -> Self {
+        Self { begun: Instant::now(), last_ms: AtomicU64::new(0), max_age }
+    }
+
+    /// The loop has turned.
+    pub fn beat(&self) {
+        let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// How long ago the loop turned; Err when that is too long ago.
+    fn check(&self) -> Result<(), String> {
+        let age = self.begun.elapsed().saturating_sub(Duration::from_millis(self.last_ms.load(Ordering::Relaxed)));
+        if age <= self.max_age { Ok(()) } else { Err(format!("the loop last turned {age:.1?} ago")) }
+    }
+}
+
+/// Serves `/healthz` and `/metrics` until told to stop. A port that is taken is tried again every five seconds.
+pub async fn serve_health(address: SocketAddr, metrics: Arc<Metrics>, pulse: Arc<Pulse>, stop: CancellationToken) {
+    let ok = || async { plain(StatusCode::OK, "ok") };
+    let app = Router::new()
+        .route("/healthz", any(ok))
+        .route("/healthz/ping", any(ok))
+        .route("/healthz/syncloop", any(syncloop))
+        .with_state(pulse)
+        .route("/metrics", any(move || rendered(metrics.clone())));
+    loop {
+        let failed = match TcpListener::bind(address).await {
+            Ok(listener) => {
+                let until = stop.clone();
+                match axum::serve(listener, app.clone()).with_graceful_shutdown(async move { until.cancelled().await }).await {
+                    Ok(()) => return,
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        tracing::error!(%address, error = %failed, "health and metrics are not served: tried again in 5 s");
+        tokio::select! {
+            () = tokio::time::sleep(RETRY) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+async fn syncloop(State(pulse): State<Arc<Pulse>>) -> Response {
+    match pulse.check() {
+        Ok(()) => plain(StatusCode::OK, "ok"),
+        Err(why) => plain(StatusCode::INTERNAL_SERVER_ERROR, &why),
+    }
+}
+
+async fn rendered(metrics: Arc<Metrics>) -> Response {
+    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.render()).into_response()
+}
+
+fn plain(status: StatusCode, text: &str) -> Response {
+    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (status, headers, text.to_owned()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_does_not_turn_is_noticed() {
+        let pulse = Pulse::new(Duration::from_millis(20));
+        assert_eq!(pulse.check(), Ok(()));
+        std::thread::sleep(Duration::from_millis(40));
+        assert!(pulse.check().is_err());
+        pulse.beat();
+        assert_eq!(pulse.check(), Ok(()));
+    }
+}
