@@ -4,15 +4,10 @@ use polylet_core::paths::Paths;
 use polylet_proto::cri::{ContainerConfig, ContainerMetadata, ImageSpec, LinuxContainerConfig};
 
 use super::env::Env;
-use super::{
-    ContainerInputs, NodeContext, TranslateError, Translated, metadata, mounts, resources, security, spec_container,
-};
+use super::{ContainerInputs, NodeContext, TranslateError, Translated, metadata, mounts, resources, security, spec_container};
 
 /// What `CreateContainer` is given.
-pub fn container_config(
-    node: &NodeContext,
-    inputs: &ContainerInputs<'_>,
-) -> Result<Translated<ContainerConfig>, TranslateError> {
+pub fn container_config(node: &NodeContext, inputs: &ContainerInputs<'_>) -> Result<Translated<ContainerConfig>, TranslateError> {
     let name = inputs.container.name.as_str();
     let missing = || TranslateError::NoContainer { container: name.to_owned() };
     let spec = spec_container(inputs.pod, inputs.container).ok_or_else(missing)?;
@@ -95,9 +90,6 @@ mod tests {
         let error = with_inputs(&pod, "app", |inputs| container_config(&node(), inputs)).unwrap_err();
         let error = error.into_call_error(Operation::CreateContainer, "app");
         assert_eq!(error.kind, polylet_core::event::CallErrorKind::Config);
-        assert_eq!(
-            error.message,
-            "container's runAsUser breaks non-root policy (pod: \"web_shop(u1)\", container: app)",
-        );
+        assert_eq!(error.message, "container's runAsUser breaks non-root policy (pod: \"web_shop(u1)\", container: app)");
     }
 }

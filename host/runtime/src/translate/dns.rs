@@ -166,11 +166,8 @@ mod tests {
         assert_eq!(warnings.iter().map(|(reason, _)| *reason).collect::<Vec<_>>(), warned);
     }
 
-    const CLUSTER: [&[&str]; 3] = [
-        &["10.96.0.10"],
-        &["shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.com"],
-        &["ndots:5"],
-    ];
+    const CLUSTER: [&[&str]; 3] =
+        [&["10.96.0.10"], &["shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.com"], &["ndots:5"]];
     const HOST: [&[&str]; 3] = [&["192.0.2.53"], &["example.com"], &["timeout:1"]];
 
     #[test]
@@ -205,8 +202,7 @@ mod tests {
             "searches": ["example.com", "example.org"],
             "options": [{"name": "timeout", "value": "3"}, {"name": "edns0"}, {"value": "nameless"}],
         }});
-        let expected: [&[&str]; 3] =
-            [&["192.0.2.53", "198.51.100.1"], &["example.com", "example.org"], &["timeout:3", "edns0"]];
+        let expected: [&[&str]; 3] = [&["192.0.2.53", "198.51.100.1"], &["example.com", "example.org"], &["timeout:3", "edns0"]];
         check(&node(), own, expected, &[]);
     }
 

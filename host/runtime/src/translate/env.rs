@@ -16,11 +16,7 @@ pub(super) struct Env(BTreeMap<String, String>);
 impl Env {
     /// `envFrom`, then `env` in the order of the spec: a later entry replaces an earlier one of its name, and literal values may
     /// refer to what came before. There are no variables of services, as there is no API server to learn of services from.
-    pub(super) fn of(
-        node: &NodeContext,
-        inputs: &ContainerInputs<'_>,
-        spec: &v1::Container,
-    ) -> Result<Self, TranslateError> {
+    pub(super) fn of(node: &NodeContext, inputs: &ContainerInputs<'_>, spec: &v1::Container) -> Result<Self, TranslateError> {
         for (index, from) in spec.env_from.iter().flatten().enumerate() {
             let field = |name: &str| format!("envFrom[{index}].{name}");
             if let Some(source) = &from.config_map_ref {

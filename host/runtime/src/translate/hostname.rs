@@ -81,12 +81,7 @@ mod tests {
         let cases = [
             ("the pod's", "web", json!({}), "web None web".into()),
             ("the spec's", "web", json!({"hostname": "shop"}), "shop None shop".into()),
-            (
-                "in a subdomain",
-                "web",
-                json!({"subdomain": "db"}),
-                r#"web Some("db.shop.svc.cluster.local") web"#.to_owned(),
-            ),
+            ("in a subdomain", "web", json!({"subdomain": "db"}), r#"web Some("db.shop.svc.cluster.local") web"#.to_owned()),
             (
                 "as a whole",
                 "web",

@@ -10,11 +10,7 @@ use super::{ContainerInputs, NodeContext, TranslateError};
 const HOSTS: &str = "/etc/hosts";
 
 /// The spec's mounts in its order, then the hosts file, then the file for the termination message.
-pub(super) fn of(
-    node: &NodeContext,
-    inputs: &ContainerInputs<'_>,
-    spec: &v1::Container,
-) -> Result<Vec<Mount>, TranslateError> {
+pub(super) fn of(node: &NodeContext, inputs: &ContainerInputs<'_>, spec: &v1::Container) -> Result<Vec<Mount>, TranslateError> {
     if spec.volume_devices.as_ref().is_some_and(|devices| !devices.is_empty()) {
         return Err(unsupported("volumeDevices".to_owned(), "raw block devices"));
     }
@@ -202,11 +198,7 @@ mod tests {
             (node(), json!({"recursiveReadOnly": "IfPossible", "readOnly": true}), Ok(true)),
             (without.clone(), json!({"recursiveReadOnly": "IfPossible", "readOnly": true}), Ok(false)),
             (node(), json!({"recursiveReadOnly": "Enabled", "readOnly": true, "mountPropagation": "None"}), Ok(true)),
-            (
-                without,
-                json!({"recursiveReadOnly": "Enabled", "readOnly": true}),
-                refused("it is not supported by the runtime"),
-            ),
+            (without, json!({"recursiveReadOnly": "Enabled", "readOnly": true}), refused("it is not supported by the runtime")),
             (node(), json!({"recursiveReadOnly": "Enabled"}), refused("it is not read-only")),
             (
                 node(),
@@ -230,14 +222,8 @@ mod tests {
             json!({"volumeMounts": [mount]})
         };
         for (container, expected) in [
-            (
-                mount(json!({"name": "none"})),
-                "cannot find volume \"none\" to mount into container \"app\"",
-            ),
-            (
-                mount(json!({"subPath": "a"})),
-                "volumeMounts[0].subPath: paths within a volume: not supported by this node yet",
-            ),
+            (mount(json!({"name": "none"})), "cannot find volume \"none\" to mount into container \"app\""),
+            (mount(json!({"subPath": "a"})), "volumeMounts[0].subPath: paths within a volume: not supported by this node yet"),
             (
                 mount(json!({"subPathExpr": "$(A)"})),
                 "volumeMounts[0].subPathExpr: paths within a volume: not supported by this node yet",

@@ -81,9 +81,8 @@ mod tests {
     #[test]
     fn an_ephemeral_container_sees_its_targets_processes() {
         let of = |spec: Value, name: &str, target: Option<&str>| {
-            let options = with_inputs(&pod_of(spec), name, |inputs| {
-                of_container(&node(), &ContainerInputs { target, ..*inputs })
-            })?;
+            let options =
+                with_inputs(&pod_of(spec), name, |inputs| of_container(&node(), &ContainerInputs { target, ..*inputs }))?;
             Ok((options.pid(), options.target_id))
         };
         assert_eq!(of(json!({}), "debug", Some("c7")), Ok((Target, "c7".into())));

@@ -70,9 +70,8 @@ fn sum(pod: &Pod, of: fn(&Resources) -> Option<u64>) -> Option<u64> {
 /// What the pod's runtime handler needs for itself: asked for and allowed alike.
 pub(super) fn overhead(node: &NodeContext, pod: &Pod) -> LinuxContainerResources {
     let Some(overhead) = pod.object.spec.as_ref().and_then(|spec| spec.overhead.as_ref()) else { return Default::default() };
-    let amount = |name, read: fn(&str) -> Result<u64, quantity::QuantityError>| {
-        overhead.get(name).and_then(|text| read(&text.0).ok())
-    };
+    let amount =
+        |name, read: fn(&str) -> Result<u64, quantity::QuantityError>| overhead.get(name).and_then(|text| read(&text.0).ok());
     let cpu = amount("cpu", quantity::milli);
     amounts(node, cpu, cpu, amount("memory", quantity::whole))
 }

@@ -10,7 +10,7 @@ fn of(of_pod: Value, own: Value) -> Result<LinuxContainerSecurityContext, Transl
     with(of_pod, own, Image { uid: Some(33), ..Default::default() }, &node())
 }
 
-fn with(of_pod: Value, own: Value, image: Image, node: &NodeContextContext) -> Result<LinuxContainerSecurityContext, TranslateError> {
+fn with(of_pod: Value, own: Value, image: Image, node: &NodeContext) -> Result<LinuxContainerSecurityContext, TranslateError> {
     let pod = pod(json!({
         "securityContext": of_pod,
         "containers": [{"name": "app", "image": "app", "securityContext": own}],
