@@ -74,6 +74,7 @@ fn policies_remember_by_bucket() {
     store.policy_commit("gentle", vec![write("uid-2", "n", Some(b"2")), write("", "total", Some(b"8"))]).unwrap();
     store.policy_commit("gentler", vec![write("uid-1", "n", Some(b"x"))]).unwrap();
     assert_eq!(remembered(&store, "gentle"), ["/total=8", "uid-1/n=1", "uid-2/n=2"]);
+    assert_eq!(store.policy_all().len(), 4, "of all policies, and no pod's record");
     store.policy_commit("gentle", vec![write("uid-2", "n", None)]).unwrap();
     store.forget(&"uid-1".into()).unwrap();
     assert_eq!((remembered(&store, "gentle"), remembered(&store, "gentler")), (vec!["/total=8".to_owned()], vec![]));
