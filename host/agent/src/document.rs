@@ -1,0 +1,150 @@
+//! Bytes that an operator wrote, as one tree: YAML or JSON, with every limit set, before anything is made of it.
+//!
+//! Bounds: 10 MiB, one document, 64 levels, 200,000 nodes, aliases replayed for at most 100,000 nodes and 16 MiB of text. A duplicate
+//! key, an unknown tag and a number that is none are errors. Booleans and octal numbers are read as the kubelet reads them (YAML 1.1:
+//! `yes` is true, `0644` is 420).
+
+pub mod field;
+pub mod suggest;
+
+use serde_json::Value;
+
+/// Largest document that is read.
+pub const MAX_BYTES: usize = 10 << 20;
+
+/// Why bytes are not one document.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DocumentError {
+    /// Larger than [`MAX_BYTES`].
+    #[error("larger than 10 MiB")]
+    TooLarge,
+    /// Not text.
+    #[error("not UTF-8 text: byte {offset} is not valid")]
+    NotText {
+        /// Of the first wrong byte.
+        offset: usize,
+    },
+    /// Nothing but white space and comments.
+    #[error("empty: expected one YAML or JSON document")]
+    Empty,
+    /// More than one.
+    #[error("{count} documents, separated by `---`: expected one")]
+    Several {
+        /// How many.
+        count: usize,
+    },
+    /// Neither YAML nor JSON, or over a bound.
+    #[error("line {line}, column {column}: {message}")]
+    Syntax {
+        /// From 1.
+        line: u64,
+        /// From 1.
+        column: u64,
+        /// The parser's text.
+        message: String,
+    },
+    /// A scalar or a list.
+    #[error("expected a mapping with apiVersion and kind, found {found}")]
+    NotMapping {
+        /// What there is.
+        found: &'static str,
+    },
+}
+
+/// The one mapping that the bytes hold.
+pub fn parse(bytes: &[u8]) -> Result<serde_json::Map<String, Value>, DocumentError> {
+    if bytes.len() > MAX_BYTES {
+        return Err(DocumentError::TooLarge);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|e| DocumentError::NotText { offset: e.valid_up_to() })?;
+    let mut documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options()).map_err(syntax)?;
+    if documents.len() > 1 {
+        return Err(DocumentError::Several { count: documents.len() });
+    }
+    match documents.pop().ok_or(DocumentError::Empty)? {
+        Value::Object(map) => Ok(map),
+        other => Err(DocumentError::NotMapping { found: field::kind_of(&other) }),
+    }
+}
+
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: 64,
+            max_nodes: 200_000,
+            max_events: 500_000,
+            max_aliases: 10_000,
+            max_anchors: 10_000,
+            max_documents: 16,
+            max_total_scalar_bytes: 16 << 20,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
+        legacy_octal_numbers: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    }
+}
+
+fn syntax(error: serde_saphyr::Error) -> DocumentError {
+    let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
+    let message = match error.without_snippet() {
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => format!("duplicate key {key:?}"),
+        other => {
+            let text = other.to_string();
+            // The parser ends its text with the place, which stands in front here.
+            text.split(" at line ").next().unwrap_or(&text).to_owned()
+        }
+    };
+    DocumentError::Syntax { line, column, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<&str, &str>) {
+        let found = parse(text.as_bytes()).map(|map| Value::Object(map).to_string()).map_err(|e| e.to_string());
+        assert_eq!(found.as_deref().map_err(String::as_str), expected, "{}", &text[..text.len().min(200)]);
+    }
+
+    #[test]
+    fn yaml_and_json_are_read_as_the_kubelet_reads_them() {
+        check("a: yes\nb: 0644\nc: \"yes\"\nd: 1:30", Ok(r#"{"a":true,"b":420,"c":"yes","d":"1:30"}"#));
+        check("{\n\t\"a\": [1, null]\n}", Ok(r#"{"a":[1,null]}"#));
+        check("\u{feff}---\na: 1\r\n---\n# nothing more\n", Ok(r#"{"a":1}"#));
+        check("x: &x {a: 1}\ny:\n  <<: *x\n  b: 2", Ok(r#"{"x":{"a":1},"y":{"b":2,"a":1}}"#));
+    }
+
+    #[test]
+    fn what_is_not_one_mapping_says_what_it_is() {
+        check("", Err("empty: expected one YAML or JSON document"));
+        check("# hello\n", Err("empty: expected one YAML or JSON document"));
+        check("a: 1\n---\nb: 2", Err("2 documents, separated by `---`: expected one"));
+        check("hello", Err("expected a mapping with apiVersion and kind, found a string"));
+        check("- 1", Err("expected a mapping with apiVersion and kind, found a list"));
+        check("a: 1\na: 2", Err("line 2, column 1: duplicate key \"a\""));
+        check("a:\n\tb: 1", Err("line 2, column 2: tabs disallowed within this context (block indentation)"));
+        check("a: .nan", Err("line 1, column 4: non-finite float `.nan` rejected by the configured policy"));
+        assert_eq!(parse(b"a: \xff").unwrap_err().to_string(), "not UTF-8 text: byte 3 is not valid");
+        assert_eq!(parse(&vec![b' '; MAX_BYTES + 1]), Err(DocumentError::TooLarge));
+    }
+
+    #[test]
+    fn bombs_are_cut_off_early() {
+        let mut laughs = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x]\n");
+        for level in 1..12 {
+            laughs += &format!("a{level}: &a{level} [{}]\n", vec![format!("*a{}", level - 1); 9].join(","));
+        }
+        let strings = format!("a: &a \"{}\"\nb: [{}]", "x".repeat(1 << 20), vec!["*a"; 5000].join(","));
+        let flow = "[".repeat(100_000);
+        let blocks: String = (0..3000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+        let dashes = "- ".repeat(50_000);
+        let itself = "a: &a [*a]".to_owned();
+        for bomb in [laughs, strings, flow, blocks, dashes, itself] {
+            let error = parse(bomb.as_bytes()).unwrap_err();
+            assert!(matches!(error, DocumentError::Syntax { .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Errors about one field, in the API's words: `spec.containers[0].name: Required value`.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// One field that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Path from the document's root.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: Problem,
+}
+
+/// What can be wrong with a field. Values are rendered: strings in quotes, the rest as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// It must be there.
+    Required(String),
+    /// It must not be there, or not so.
+    Forbidden(String),
+    /// The value is wrong.
+    Invalid {
+        /// The value.
+        value: String,
+        /// What would be right.
+        detail: String,
+    },
+    /// The value is not one of a closed list.
+    Unsupported {
+        /// The value.
+        value: String,
+        /// The list.
+        supported: Vec<String>,
+    },
+    /// The value stands elsewhere already.
+    Duplicate(String),
+    /// What the value names is not there.
+    NotFound(String),
+    /// Too many or too long.
+    TooLong(String),
+    /// No such field.
+    Unknown(String),
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (words, detail) = match &self.problem {
+            Problem::Required(detail) => ("Required value".to_owned(), detail.clone()),
+            Problem::Forbidden(detail) => ("Forbidden".to_owned(), detail.clone()),
+            Problem::Invalid { value, detail } => (format!("Invalid value: {value}"), detail.clone()),
+            Problem::Unsupported { value, supported } => {
+                let list: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
+                (format!("Unsupported value: {value}"), format!("supported values: {}", list.join(", ")))
+            }
+            Problem::Duplicate(value) => (format!("Duplicate value: {value}"), String::new()),
+            Problem::NotFound(value) => (format!("Not found: {value}"), String::new()),
+            Problem::TooLong(detail) => ("Too long".to_owned(), detail.clone()),
+            Problem::Unknown(detail) => ("Unknown field".to_owned(), detail.clone()),
+        };
+        write!(f, "{}: {words}", self.field)?;
+        if !detail.is_empty() {
+            write!(f, ": {detail}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A place in a document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct At(String);
+
+impl At {
+    /// The root.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// A place by its written path.
+    pub fn of(path: &str) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// A field of it.
+    pub fn child(&self, name: &str) -> Self {
+        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+    }
+
+    /// An entry of the list.
+    pub fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    /// An entry of the map.
+    pub fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+
+    /// The written path.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a check has found so far.
+#[derive(Debug, Default)]
+pub struct Findings(pub Vec<FieldError>);
+
+impl Findings {
+    /// The field must be there.
+    pub fn required(&mut self, at: &At, detail: &str) {
+        self.add(at, Problem::Required(detail.to_owned()));
+    }
+
+    /// The field must not be there, or not so.
+    pub fn forbidden(&mut self, at: &At, detail: impl Into<String>) {
+        self.add(at, Problem::Forbidden(detail.into()));
+    }
+
+    /// The value is wrong; `detail` says what would be right.
+    pub fn invalid(&mut self, at: &At, value: impl Into<Value>, detail: impl Into<String>) {
+        self.add(at, Problem::Invalid { value: shown(&value.into()), detail: detail.into() });
+    }
+
+    /// The value is not in the list.
+    pub fn unsupported(&mut self, at: &At, value: impl Into<Value>, supported: &[&str]) {
+        let supported = supported.iter().map(|s| (*s).to_owned()).collect();
+        self.add(at, Problem::Unsupported { value: shown(&value.into()), supported });
+    }
+
+    /// The value stands elsewhere already.
+    pub fn duplicate(&mut self, at: &At, value: impl Into<Value>) {
+        self.add(at, Problem::Duplicate(shown(&value.into())));
+    }
+
+    /// What the value names is not there.
+    pub fn not_found(&mut self, at: &At, value: impl Into<Value>) {
+        self.add(at, Problem::NotFound(shown(&value.into())));
+    }
+
+    /// Too many or too long.
+    pub fn too_long(&mut self, at: &At, detail: impl Into<String>) {
+        self.add(at, Problem::TooLong(detail.into()));
+    }
+
+    /// No such field.
+    pub fn unknown(&mut self, at: &At, detail: impl Into<String>) {
+        self.add(at, Problem::Unknown(detail.into()));
+    }
+
+    /// A value out of a closed list; absent counts as right.
+    pub fn one_of(&mut self, at: &At, value: Option<&str>, supported: &[&str]) {
+        if let Some(value) = value.filter(|v| !supported.contains(v)) {
+            self.unsupported(at, value, supported);
+        }
+    }
+
+    /// A number between two bounds, both included.
+    pub fn between(&mut self, at: &At, value: i64, low: i64, high: i64) {
+        if !(low..=high).contains(&value) {
+            self.invalid(at, value, format!("must be between {low} and {high}, inclusive"));
+        }
+    }
+
+    /// A number of zero or more; absent counts as right.
+    pub fn not_negative(&mut self, at: &At, value: Option<i64>) {
+        if let Some(value) = value.filter(|v| *v < 0) {
+            self.invalid(at, value, "must be greater than or equal to 0");
+        }
+    }
+
+    /// Every complaint of a format check becomes an invalid value.
+    pub fn format(&mut self, at: &At, value: &str, complaints: Vec<String>) {
+        for complaint in complaints {
+            self.invalid(at, value, complaint);
+        }
+    }
+
+    fn add(&mut self, at: &At, problem: Problem) {
+        self.0.push(FieldError { field: at.0.clone(), problem });
+    }
+}
+
+/// A value as errors show it: at most 100 characters, so that a message stays readable.
+pub fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(100) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text,
+    }
+}
+
+/// What a value is, for people.
+pub fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a mapping",
+    }
+}

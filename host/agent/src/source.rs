@@ -1,0 +1,112 @@
+//! Pods that this node declares itself: manifests in a directory or a file.
+//!
+//! The way of a manifest, each step a function of its own: [`decode`] (bytes → `v1::Pod`, nothing in it ignored) → [`identity`] (name,
+//! UID, annotations) → [`defaults`] (what the API server would fill in) → [`validate`] (what it would refuse) → [`support`] (what a
+//! static pod may not ask for, and what this node cannot do yet). [`load`] is all of them; [`directory`] reads files, [`watch`] tells
+//! when to.
+//!
+//! **Invariant:** a bad file harms nothing but itself; it is named once for each content it has.
+
+pub mod decode;
+pub mod defaults;
+pub mod directory;
+pub mod identity;
+pub mod support;
+pub mod validate;
+pub mod watch;
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1;
+use polylet_core::pod::{PodError, Source};
+
+use crate::document::DocumentError;
+use crate::document::field::FieldError;
+
+/// Where a manifest was found, by whom, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// [`Source::File`] or [`Source::Http`].
+    pub source: Source,
+    /// Path of the file, or the URL: part of the pod's UID.
+    pub place: &'a str,
+    /// Name of this node, lower case.
+    pub node_name: &'a str,
+    /// When this content was first seen.
+    pub seen: Timestamp,
+}
+
+/// A manifest's bytes as a pod that can run: decoded, named, defaulted and checked.
+pub fn load(bytes: &[u8], origin: &Origin<'_>) -> Result<v1::Pod, SourceError> {
+    let mut pod = decode::decode(bytes, origin.place)?;
+    identity::identify(&mut pod, origin);
+    defaults::default_pod(&mut pod);
+    let mut errors = validate::validate(&pod);
+    errors.extend(support::forbidden_references(&pod));
+    errors.extend(support::unsupported(&pod));
+    if errors.is_empty() { Ok(pod) } else { Err(SourceError::fields(origin.place, errors)) }
+}
+
+/// Why a manifest gives no pod. Every variant names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It could not be read.
+    #[error("read manifest {}: {cause}", file.display())]
+    Read {
+        /// The file or directory.
+        file: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// It is not one YAML or JSON document.
+    #[error("manifest {file}: {cause}")]
+    Document {
+        /// The file.
+        file: String,
+        /// Why.
+        cause: DocumentError,
+    },
+    /// It is a document, but not a pod that can run here.
+    #[error("manifest {file}: {}", .errors.iter().map(FieldError::to_string).collect::<Vec<_>>().join("; "))]
+    Fields {
+        /// The file.
+        file: String,
+        /// All that is wrong with it, in the order of the checks.
+        errors: Vec<FieldError>,
+    },
+    /// It is an API object that the node cannot read as a pod.
+    #[error("manifest {}: {cause}", file.display())]
+    Pod {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        cause: PodError,
+    },
+    /// Another file declares the same pod.
+    #[error("manifest {}: {field} {value:?} is declared by {} already; each pod needs its own", file.display(), other.display())]
+    Taken {
+        /// The file that is left out.
+        file: PathBuf,
+        /// `metadata.name` or `metadata.uid`.
+        field: &'static str,
+        /// What both declare.
+        value: String,
+        /// The file that is kept.
+        other: PathBuf,
+    },
+    /// The file had a good content before, whose pod stays.
+    #[error("{cause}; pod {pod} of its last good content stays")]
+    Kept {
+        /// What is wrong with the file now.
+        cause: Box<SourceError>,
+        /// Name of the pod.
+        pod: String,
+    },
+}
+
+impl SourceError {
+    fn fields(file: &str, errors: Vec<FieldError>) -> Self {
+        Self::Fields { file: file.to_owned(), errors }
+    }
+}

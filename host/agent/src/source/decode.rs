@@ -1,0 +1,337 @@
+//! Bytes of a manifest → the API object, with nothing in it ignored.
+//!
+//! The API types skip what they do not know and stop at the first value of a wrong type. Here every unknown field and every such value is
+//! named by its path, together.
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1;
+use serde::de::{Deserialize, Deserializer, Visitor};
+use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
+
+use super::SourceError;
+use crate::document::field::{At, Findings};
+use crate::document::{parse, suggest};
+
+/// One `v1` Pod as YAML or JSON. `file` is only named in errors.
+pub fn decode(bytes: &[u8], file: &str) -> Result<v1::Pod, SourceError> {
+    let map = parse(bytes).map_err(|cause| SourceError::Document { file: file.to_owned(), cause })?;
+    let mut findings = Findings::default();
+    check_kind(&map, &mut findings);
+    if !findings.0.is_empty() {
+        return Err(SourceError::fields(file, findings.0));
+    }
+    let mut tree = Value::Object(map);
+    numbers_to_quantities(&mut tree);
+    let pod = typed(tree, &mut findings);
+    match pod {
+        Some(pod) if findings.0.is_empty() => Ok(pod),
+        _ => Err(SourceError::fields(file, findings.0)),
+    }
+}
+
+fn check_kind(map: &Map<String, Value>, findings: &mut Findings) {
+    for (field, expected) in [("apiVersion", "v1"), ("kind", "Pod")] {
+        let at = At::of(field);
+        match map.get(field) {
+            None | Some(Value::Null) => {
+                findings.required(&at, &format!("a static manifest holds one {expected:?}", expected = expected))
+            }
+            Some(Value::String(found)) if found == expected => {}
+            Some(found) => findings.unsupported(&at, found.clone(), &[expected]),
+        }
+    }
+}
+
+/// Quantities may be written as numbers (`cpu: 0.5`); the API type holds their text.
+fn numbers_to_quantities(tree: &mut Value) {
+    match tree {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match (key.as_str(), value) {
+                    ("limits" | "requests" | "overhead", Value::Object(amounts)) => amounts.values_mut().for_each(number_to_text),
+                    ("sizeLimit" | "divisor", value) => number_to_text(value),
+                    // Maps of free names and text: a number there is a mistake.
+                    ("labels" | "annotations" | "nodeSelector" | "matchLabels", _) => {}
+                    (_, value) => numbers_to_quantities(value),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(numbers_to_quantities),
+        _ => {}
+    }
+}
+
+fn number_to_text(value: &mut Value) {
+    if let Value::Number(number) = value {
+        *value = Value::String(number.to_string());
+    }
+}
+
+/// The typed object, once every value of a wrong type has been named and set aside.
+fn typed(mut tree: Value, findings: &mut Findings) -> Option<v1::Pod> {
+    loop {
+        let mut unknown = Vec::new();
+        let mut note = |path: serde_ignored::Path<'_>| unknown.push(segments(&path));
+        let result: Result<v1::Pod, _> = serde_path_to_error::deserialize(serde_ignored::Deserializer::new(&tree, &mut note));
+        match result {
+            Ok(pod) => {
+                for path in &unknown {
+                    name_unknown(path, findings);
+                }
+                return Some(pod);
+            }
+            Err(error) => {
+                let path: Vec<Step> = error.path().iter().filter_map(step).collect();
+                let value = descend(&mut tree, &path).filter(|value| !value.is_null());
+                let Some(value) = value else {
+                    findings.invalid(&written(&path), Value::Null, error.inner().to_string());
+                    return None;
+                };
+                findings.invalid(&written(&path), redacted(&path, value), expected(&error.inner().to_string()));
+                *value = Value::Null;
+            }
+        }
+    }
+}
+
+/// One step of a path.
+#[derive(Clone, Debug)]
+enum Step {
+    Field(String),
+    Index(usize),
+}
+
+fn step(segment: &Segment) -> Option<Step> {
+    match segment {
+        Segment::Map { key } => Some(Step::Field(key.clone())),
+        Segment::Seq { index } => Some(Step::Index(*index)),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    }
+}
+
+fn segments(path: &serde_ignored::Path<'_>) -> Vec<Step> {
+    use serde_ignored::Path;
+    let (parent, last) = match path {
+        Path::Root => return Vec::new(),
+        Path::Seq { parent, index } => (parent, Some(Step::Index(*index))),
+        Path::Map { parent, key } => (parent, Some(Step::Field(key.clone()))),
+        Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => (parent, None),
+    };
+    let mut steps = segments(parent);
+    steps.extend(last);
+    steps
+}
+
+fn written(path: &[Step]) -> At {
+    path.iter().fold(At::root(), |at, step| match step {
+        Step::Field(name) => at.child(name),
+        Step::Index(index) => at.index(*index),
+    })
+}
+
+fn descend<'a>(tree: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
+    path.iter().try_fold(tree, |value, step| match step {
+        Step::Field(name) => value.get_mut(name.as_str()),
+        Step::Index(index) => value.get_mut(index),
+    })
+}
+
+/// The value as an error may show it: never that of an environment variable.
+fn redacted(path: &[Step], value: &Value) -> Value {
+    match path {
+        [.., Step::Field(env), Step::Index(_), Step::Field(field)] if env == "env" && field == "value" => {
+            Value::from("(not shown)")
+        }
+        _ => value.clone(),
+    }
+}
+
+/// What would have been right, in words of the format and not of a programming language.
+fn expected(message: &str) -> String {
+    let Some((_, expected)) = message.rsplit_once(", expected ") else {
+        return message.to_owned();
+    };
+    match expected {
+        "i32" => "must be a whole number of 32 bits".to_owned(),
+        "i64" => "must be a whole number of 64 bits".to_owned(),
+        "a boolean" => "must be true or false".to_owned(),
+        "a string" => "must be a string: put it in quotes".to_owned(),
+        "Quantity" => "must be a quantity such as 250m or 64Mi".to_owned(),
+        "IntOrString" => "must be a whole number or a string".to_owned(),
+        "a sequence" => "must be a list".to_owned(),
+        "a map" => "must be a mapping".to_owned(),
+        other if other.starts_with(char::is_uppercase) => format!("must be a mapping ({other})"),
+        other => format!("must be {other}"),
+    }
+}
+
+fn name_unknown(path: &[Step], findings: &mut Findings) {
+    let Some((Step::Field(name), parents)) = path.split_last() else { return };
+    let here = fields_at(parents);
+    let meant = suggest::did_you_mean(name, here.iter().copied());
+    let detail =
+        if meant.is_empty() { place_of(name).map(|place| format!("it belongs into {place}")).unwrap_or_default() } else { meant };
+    findings.unknown(&written(path), detail);
+}
+
+/// Where a field that stands in the wrong place belongs.
+fn place_of(name: &str) -> Option<&'static str> {
+    let places = [("spec", fields_of::<v1::PodSpec>()), ("spec.containers[]", fields_of::<v1::Container>())];
+    places.iter().find(|(_, fields)| fields.contains(&name)).map(|(place, _)| *place)
+}
+
+/// Fields that are known at a place, as far as suggestions go.
+fn fields_at(path: &[Step]) -> &'static [&'static str] {
+    let mut names = path.iter().rev().filter_map(|step| match step {
+        Step::Field(name) => Some(name.as_str()),
+        Step::Index(_) => None,
+    });
+    let (last, before) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    match last {
+        "" => fields_of::<v1::Pod>(),
+        "metadata" => fields_of::<k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta>(),
+        "spec" => fields_of::<v1::PodSpec>(),
+        "containers" | "initContainers" => fields_of::<v1::Container>(),
+        "ports" => fields_of::<v1::ContainerPort>(),
+        "env" => fields_of::<v1::EnvVar>(),
+        "valueFrom" => fields_of::<v1::EnvVarSource>(),
+        "envFrom" => fields_of::<v1::EnvFromSource>(),
+        "fieldRef" => fields_of::<v1::ObjectFieldSelector>(),
+        "resourceFieldRef" => fields_of::<v1::ResourceFieldSelector>(),
+        "volumes" => fields_of::<v1::Volume>(),
+        "volumeMounts" => fields_of::<v1::VolumeMount>(),
+        "hostPath" => fields_of::<v1::HostPathVolumeSource>(),
+        "emptyDir" => fields_of::<v1::EmptyDirVolumeSource>(),
+        "livenessProbe" | "readinessProbe" | "startupProbe" => fields_of::<v1::Probe>(),
+        "lifecycle" => fields_of::<v1::Lifecycle>(),
+        "postStart" | "preStop" => fields_of::<v1::LifecycleHandler>(),
+        "exec" => fields_of::<v1::ExecAction>(),
+        "httpGet" => fields_of::<v1::HTTPGetAction>(),
+        "tcpSocket" => fields_of::<v1::TCPSocketAction>(),
+        "grpc" => fields_of::<v1::GRPCAction>(),
+        "securityContext" if before == "spec" => fields_of::<v1::PodSecurityContext>(),
+        "securityContext" => fields_of::<v1::SecurityContext>(),
+        "capabilities" => fields_of::<v1::Capabilities>(),
+        "seccompProfile" => fields_of::<v1::SeccompProfile>(),
+        "resources" => fields_of::<v1::ResourceRequirements>(),
+        "tolerations" => fields_of::<v1::Toleration>(),
+        "hostAliases" => fields_of::<v1::HostAlias>(),
+        "dnsConfig" => fields_of::<v1::PodDNSConfig>(),
+        _ => &[],
+    }
+}
+
+/// The field names of an API type, which it tells whoever deserializes it.
+fn fields_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
+    match T::deserialize(FieldNames) {
+        Err(Told(fields)) => fields,
+        Ok(_) => &[],
+    }
+}
+
+struct FieldNames;
+
+#[derive(Debug)]
+struct Told(&'static [&'static str]);
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fields {:?}", self.0)
+    }
+}
+
+impl std::error::Error for Told {}
+
+impl serde::de::Error for Told {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self(&[])
+    }
+}
+
+impl<'de> Deserializer<'de> for FieldNames {
+    type Error = Told;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Told> {
+        Err(Told(&[]))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Told> {
+        Err(Told(fields))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct newtype_struct seq
+        tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(manifest: &str, errors: &[&str]) {
+        let found = match decode(manifest.as_bytes(), "f.yaml") {
+            Ok(_) => Vec::new(),
+            Err(SourceError::Fields { errors, .. }) => errors.iter().map(ToString::to_string).collect(),
+            Err(other) => vec![other.to_string()],
+        };
+        assert_eq!(found, errors, "{manifest}");
+    }
+
+    #[test]
+    fn numbers_are_quantities_where_quantities_are_wanted() {
+        let manifest =
+            "{apiVersion: v1, kind: Pod, spec: {containers: [{name: c, resources: {limits: {cpu: 0.5, memory: 1e6}}}]}}";
+        let pod = decode(manifest.as_bytes(), "f").unwrap();
+        let limits = pod.spec.unwrap().containers[0].resources.clone().unwrap().limits.unwrap();
+        assert_eq!((limits["cpu"].0.as_str(), limits["memory"].0.as_str()), ("0.5", "1000000.0"));
+    }
+
+    #[test]
+    fn only_a_pod_is_a_manifest() {
+        check(
+            "{apiVersion: apps/v1, kind: Deployment}",
+            &[
+                "apiVersion: Unsupported value: \"apps/v1\": supported values: \"v1\"",
+                "kind: Unsupported value: \"Deployment\": supported values: \"Pod\"",
+            ],
+        );
+        check("{kind: Pod}", &["apiVersion: Required value: a static manifest holds one \"v1\""]);
+        check("a: [", &["manifest f.yaml: line 1, column 4: unclosed bracket '['"]);
+    }
+
+    #[test]
+    fn every_wrong_type_and_every_unknown_field_is_named() {
+        check(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: 7, lables: {}}\nspec:\n  hostNetwork: maybe\n  image: x\n  containers:\n  - name: c\n    \
+             imagepullPolicy: Always\n    frobnicate: null\n    ports: [{containerPort: '80'}]\n    env: [{name: A, value: 5}]\n",
+            &[
+                "metadata.name: Invalid value: 7: must be a string: put it in quotes",
+                "spec.hostNetwork: Invalid value: \"maybe\": must be true or false",
+                "spec.containers[0].ports[0].containerPort: Invalid value: \"80\": must be a whole number of 32 bits",
+                "spec.containers[0].env[0].value: Invalid value: \"(not shown)\": must be a string: put it in quotes",
+                "metadata.lables: Unknown field: did you mean \"labels\"?",
+                "spec.image: Unknown field: it belongs into spec.containers[]",
+                "spec.containers[0].imagepullPolicy: Unknown field: did you mean \"imagePullPolicy\"?",
+                "spec.containers[0].frobnicate: Unknown field",
+            ],
+        );
+        check(
+            "{apiVersion: v1, kind: Pod, spec: {containers: [null]}}",
+            &["spec.containers[0]: Invalid value: null: invalid type: null, expected Container"],
+        );
+        check("{apiVersion: v1, kind: Pod, spec: [x]}", &["spec: Invalid value: [\"x\"]: must be a mapping (PodSpec)"]);
+        check(
+            "{apiVersion: v1, kind: Pod, spec: {containers: {name: c}}}",
+            &["spec.containers: Invalid value: {\"name\":\"c\"}: must be a list"],
+        );
+    }
+}

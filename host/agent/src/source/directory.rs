@@ -1,0 +1,288 @@
+//! The manifests of a directory, or of one file: what they declare, read again only where they changed.
+//!
+//! **Invariants:** a missing directory is an empty one, a directory that cannot be read is not: what it declared stays. While a file exists
+//! but is bad, the pod of its last good content stays. (The kubelet drops it; here a slip while editing ends nothing.) One file's fault
+//! is told once for each content.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use polylet_core::pod::{Pod, Source};
+use polylet_core::time::Wall;
+
+use super::identity::SEEN_ANNOTATION;
+use super::{Origin, SourceError, load};
+use crate::document::MAX_BYTES;
+
+/// Manifests at a path, and what was read of them so far.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    node_name: String,
+    files: BTreeMap<PathBuf, Entry>,
+    /// What was told last; None before the path could be read for the first time.
+    told: Option<Vec<Arc<Pod>>>,
+    /// The path cannot be read, and that has been told.
+    unreadable: bool,
+}
+
+/// News of a source.
+#[derive(Debug)]
+pub struct Report {
+    /// The full set of pods where it changed (and at the first reading); None where it is as before, or not known yet.
+    pub pods: Option<Vec<Arc<Pod>>>,
+    /// What is wrong, where that is new.
+    pub problems: Vec<SourceError>,
+}
+
+/// Which files to look at.
+#[derive(Clone, Debug)]
+pub enum Scope {
+    /// All of them.
+    All,
+    /// Those with these names; the others count as they were, since somebody may be writing them just now.
+    Names(BTreeSet<OsString>),
+}
+
+/// One file as last read.
+#[derive(Debug, Default)]
+struct Entry {
+    /// None: read it again whatever it looks like.
+    stamp: Option<Stamp>,
+    content: Option<u64>,
+    /// The pod of the last good content.
+    pod: Option<Arc<Pod>>,
+    /// The file that declares the same pod, where that has been told.
+    taken_by: Option<PathBuf>,
+}
+
+impl Directory {
+    /// Reads nothing yet. `path` may be a file and need not exist.
+    pub fn new(path: &Path, node_name: &str) -> Self {
+        // Components drop a slash at the end, which would make a file's path, and so its pod's UID, another.
+        let path = path.components().collect();
+        Self { path, node_name: node_name.to_owned(), files: BTreeMap::new(), told: None, unreadable: false }
+    }
+
+    /// Where the manifests are.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Looks again; None where there is no news.
+    pub fn refresh(&mut self, scope: &Scope, now: Timestamp) -> Option<Report> {
+        let mut problems = Vec::new();
+        match list(&self.path) {
+            Ok(files) => {
+                self.unreadable = false;
+                self.files.retain(|path, _| files.contains(path));
+                for path in files {
+                    self.look(&path, scope, now, &mut problems);
+                }
+            }
+            Err(cause) => {
+                // Nobody may be writing a whole directory: it is told once, and what was there stays.
+                if !std::mem::replace(&mut self.unreadable, true) {
+                    problems.push(SourceError::Read { file: self.path.clone(), cause });
+                }
+            }
+        }
+        let pods = self.assemble(&mut problems);
+        let same = |told: &Vec<Arc<Pod>>| told.len() == pods.len() && told.iter().zip(&pods).all(|(a, b)| Arc::ptr_eq(a, b));
+        let unheard = self.told.is_none() && self.unreadable;
+        let news = !unheard && !self.told.as_ref().is_some_and(same);
+        if news {
+            self.told = Some(pods.clone());
+        }
+        (news || !problems.is_empty()).then(|| Report { pods: news.then_some(pods), problems })
+    }
+
+    fn look(&mut self, path: &Path, scope: &Scope, now: Timestamp, problems: &mut Vec<SourceError>) {
+        let named = match scope {
+            Scope::All => false,
+            Scope::Names(names) => {
+                if !path.file_name().is_some_and(|name| names.contains(name)) {
+                    return;
+                }
+                true
+            }
+        };
+        let read = match self.read_if_changed(path, named) {
+            Ok(Some(read)) => read,
+            Ok(None) => return,
+            // Gone between the listing and the reading: the event or the next round tells.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return,
+            Err(cause) => {
+                let entry = self.files.entry(path.to_owned()).or_default();
+                // Zero is no content's hash but that of an unreadable file; a kind of error is told once.
+                if entry.content.replace(0) != Some(0) {
+                    problems.push(kept(SourceError::Read { file: path.to_owned(), cause }, entry));
+                }
+                return;
+            }
+        };
+        let entry = self.files.entry(path.to_owned()).or_default();
+        entry.stamp = read.stamp;
+        if entry.content.replace(read.content) == Some(read.content) {
+            return;
+        }
+        entry.taken_by = None;
+        match pod_of(&read.bytes, path, &self.node_name, now, entry.pod.as_ref()) {
+            Ok(pod) => entry.pod = Some(pod),
+            Err(error) => problems.push(kept(error, entry)),
+        }
+    }
+
+    /// The file's bytes, unless it looks as it did when it was last read.
+    fn read_if_changed(&self, path: &Path, named: bool) -> io::Result<Option<Content>> {
+        let meta = fs::metadata(path)?;
+        let known = self.files.get(path).and_then(|entry| entry.stamp.as_ref());
+        if !named && known == Some(&Stamp::of(&meta)) {
+            return Ok(None);
+        }
+        Content::read(path).map(Some)
+    }
+
+    /// The pods of all files in the order of their names; of two that are the same pod, the first.
+    fn assemble(&mut self, problems: &mut Vec<SourceError>) -> Vec<Arc<Pod>> {
+        let mut pods: Vec<Arc<Pod>> = Vec::new();
+        let mut names: BTreeMap<String, PathBuf> = BTreeMap::new();
+        for (path, entry) in &mut self.files {
+            let Some(pod) = &entry.pod else { continue };
+            let (name, uid) = (format!("name {}", pod.full_name()), format!("uid {}", pod.uid));
+            let taken = [("metadata.name", &name), ("metadata.uid", &uid)]
+                .into_iter()
+                .find_map(|(field, key)| Some((field, names.get(key)?)));
+            if let Some((field, other)) = taken {
+                if entry.taken_by.as_ref() != Some(other) {
+                    entry.taken_by = Some(other.clone());
+                    let value =
+                        if field == "metadata.uid" { pod.uid.to_string() } else { format!("{}/{}", pod.namespace, pod.name) };
+                    problems.push(SourceError::Taken { file: path.clone(), field, value, other: other.clone() });
+                }
+                continue;
+            }
+            entry.taken_by = None;
+            names.insert(name, path.clone());
+            names.insert(uid, path.clone());
+            pods.push(pod.clone());
+        }
+        pods
+    }
+}
+
+/// The error, and what becomes of the pod that the file held before.
+fn kept(error: SourceError, entry: &Entry) -> SourceError {
+    match &entry.pod {
+        Some(pod) => SourceError::Kept { cause: Box::new(error), pod: pod.name.clone() },
+        None => error,
+    }
+}
+
+/// The pod that the bytes declare; the one before where they declare the same.
+fn pod_of(
+    bytes: &[u8],
+    path: &Path,
+    node_name: &str,
+    now: Timestamp,
+    before: Option<&Arc<Pod>>,
+) -> Result<Arc<Pod>, SourceError> {
+    let place = path.to_string_lossy();
+    let mut object = load(bytes, &Origin { source: Source::File, place: &place, node_name, seen: now })?;
+    let before = before.filter(|before| object.metadata.uid.as_deref() == Some(before.uid.as_str()));
+    if let (Some(before), Some(annotations)) = (before, object.metadata.annotations.as_mut()) {
+        // Still the same pod: it was first seen when it was first seen.
+        annotations.extend(before.annotations.get(SEEN_ANNOTATION).map(|seen| (SEEN_ANNOTATION.to_owned(), seen.clone())));
+        if object == *before.object {
+            return Ok(before.clone());
+        }
+    }
+    let seen = before.map_or_else(|| Wall(u64::try_from(now.as_millisecond()).unwrap_or(0)), |before| before.created);
+    let pod = Pod::parse(Arc::new(object), Source::File, seen);
+    pod.map(Arc::new).map_err(|cause| SourceError::Pod { file: path.to_owned(), cause })
+}
+
+/// Files at the path in the order of their names. Names that start with a dot are nobody's; what is not a file cannot be read.
+fn list(path: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    let meta = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        other => other?,
+    };
+    if !meta.is_dir() {
+        return Ok([path.to_owned()].into());
+    }
+    let mut files = BTreeSet::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        // A directory may lie beside the manifests; a socket or a device may not.
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") && !entry.file_type()?.is_dir() {
+            files.insert(entry.path());
+        }
+    }
+    Ok(files)
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(meta: &Metadata) -> Self {
+        Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+
+    /// A change within the clock's granularity would not show: a file changed this recently is read again next time.
+    fn settled(meta: &Metadata) -> bool {
+        const GRANULARITY: Duration = Duration::from_secs(2);
+        let age = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(age.saturating_sub(GRANULARITY).as_secs()).is_ok_and(|now| meta.ctime() < now)
+    }
+}
+
+/// A file as read.
+struct Content {
+    bytes: Vec<u8>,
+    content: u64,
+    stamp: Option<Stamp>,
+}
+
+impl Content {
+    fn read(path: &Path) -> io::Result<Self> {
+        // Without blocking, so that a pipe in the directory holds nobody up.
+        let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let file: File = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+        let meta = file.metadata()?;
+        if !meta.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(meta.size()).unwrap_or(0).min(MAX_BYTES) + 1);
+        file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&bytes);
+        // One bit is set so that no content looks like an unreadable file.
+        Ok(Self { content: hasher.finish() | 1, stamp: Stamp::settled(&meta).then(|| Stamp::of(&meta)), bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+use super::*;
+
+/// A directory of manifests that is written to and looked at.
+struct World {
+    dir: tempfile::TempDir,
+    pods: Directory,
+    now: i64,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let pods = Directory::new(dir.path(), "n1");
+        Self { dir, pods, now: 1_000_000 }
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        fs::write(self.dir.path().join(name), content).unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        fs::remove_file(self.dir.path().join(name)).unwrap();
+    }
+
+    /// Names of the pods (`=` where they are as before) and the problems, with the directory's name taken out.
+    fn look(&mut self, scope: &Scope) -> (String, Vec<String>) {
+        self.now += 1;
+        let Some(report) = self.pods.refresh(scope, Timestamp::from_second(self.now).unwrap()) else {
+            return ("=".to_owned(), Vec::new());
+        };
+        let names = |pods: Vec<Arc<Pod>>| pods.iter().map(|p| p.name.clone()).collect::<Vec<_>>().join(" ");
+        let place = format!("{}/", self.dir.path().display());
+        let problems = report.problems.iter().map(|p| p.to_string().replace(&place, "")).collect();
+        (report.pods.map_or("=".to_owned(), names), problems)
+    }
+
+    #[track_caller]
+    fn check(&mut self, pods: &str, problems: &[&str]) {
+        let found = self.look(&Scope::All);
+        assert_eq!((found.0.as_str(), found.1.iter().map(String::as_str).collect::<Vec<_>>()), (pods, problems.to_vec()));
+    }
+}
+
+fn pod(name: &str, image: &str) -> String {
+    format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: c, image: {image}}}]}}\n")
+}
+
+#[test]
+fn the_first_look_tells_even_of_nothing() {
+    let mut world = World::new();
+    world.check("", &[]);
+    world.check("=", &[]);
+    let mut missing = Directory::new(Path::new("/nonexistent/manifests/"), "n1");
+    assert_eq!(missing.refresh(&Scope::All, Timestamp::UNIX_EPOCH).unwrap().pods.unwrap().len(), 0);
+    assert!(missing.refresh(&Scope::All, Timestamp::UNIX_EPOCH).is_none());
+}
+
+#[test]
+fn files_come_change_and_go() {
+    let mut world = World::new();
+    world.write("b.yaml", &pod("web", "i"));
+    world.write("a.yaml", &pod("db", "i"));
+    world.write(".hidden", "junk");
+    fs::create_dir(world.dir.path().join("sub")).unwrap();
+    world.check("db-n1 web-n1", &[]);
+    world.check("=", &[]);
+    let first = world.pods.told.clone().unwrap();
+    world.write("b.yaml", &pod("web", "j"));
+    world.check("db-n1 web-n1", &[]);
+    let second = world.pods.told.clone().unwrap();
+    assert!(Arc::ptr_eq(&first[0], &second[0]), "an untouched pod is the same value");
+    assert_ne!(first[1].uid, second[1].uid, "another content is another pod");
+    world.remove("a.yaml");
+    world.check("web-n1", &[]);
+    world.remove("b.yaml");
+    world.check("", &[]);
+}
+
+#[test]
+fn layout_is_not_content() {
+    let mut world = World::new();
+    world.write("a.yaml", &pod("web", "i"));
+    world.check("web-n1", &[]);
+    world.write("a.yaml", &format!("# now with a comment\n{}", pod("web", "i")));
+    world.check("=", &[]);
+}
+
+#[test]
+fn a_bad_file_is_told_once_and_harms_no_other() {
+    let mut world = World::new();
+    world.write("a.yaml", "kind: Nonsense");
+    world.write("b.yaml", &pod("web", "i"));
+    let problem = "manifest a.yaml: apiVersion: Required value: a static manifest holds one \"v1\"; kind: Unsupported value: \"Nonsense\": \
+                   supported values: \"Pod\"";
+    world.check("web-n1", &[problem]);
+    world.check("=", &[]);
+    world.write("a.yaml", "kind: Nonsense2");
+    world.check("=", &[&problem.replace("Nonsense", "Nonsense2")]);
+    world.write("a.yaml", &pod("db", "i"));
+    world.check("db-n1 web-n1", &[]);
+}
+
+#[test]
+fn a_slip_while_editing_ends_nothing() {
+    let mut world = World::new();
+    world.write("a.yaml", &pod("web", "i"));
+    world.check("web-n1", &[]);
+    world.write("a.yaml", "a: [");
+    world.check("=", &["manifest a.yaml: line 1, column 4: unclosed bracket '['; pod web-n1 of its last good content stays"]);
+    world.check("=", &[]);
+    world.write("a.yaml", &pod("web", "i"));
+    world.check("=", &[]);
+    world.write("a.yaml", "");
+    world.check("=", &["manifest a.yaml: empty: expected one YAML or JSON document; pod web-n1 of its last good content stays"]);
+    world.remove("a.yaml");
+    world.check("", &[]);
+}
+
+#[test]
+fn one_pod_is_declared_once() {
+    let mut world = World::new();
+    world.write("a.yaml", &pod("web", "i"));
+    world.write("b.yaml", &pod("web", "j"));
+    world.check(
+        "web-n1",
+        &["manifest b.yaml: metadata.name \"default/web-n1\" is declared by a.yaml already; each pod needs its own"],
+    );
+    world.check("=", &[]);
+    world.write("c.yaml", &pod("x", "i").replace("name: x", "name: x, uid: u"));
+    world.write("d.yaml", &pod("y", "i").replace("name: y", "name: y, uid: u"));
+    world.check("web-n1 x-n1", &["manifest d.yaml: metadata.uid \"u\" is declared by c.yaml already; each pod needs its own"]);
+    world.remove("a.yaml");
+    world.check("web-n1 x-n1", &[]);
+}
+
+#[test]
+fn only_named_files_are_read_while_others_may_be_half_written() {
+    let mut world = World::new();
+    world.check("", &[]);
+    world.write("a.yaml", &pod("web", "i"));
+    world.write("b.yaml", "apiVersion: v1\nki");
+    assert_eq!(world.look(&Scope::Names(["a.yaml".into()].into())), ("web-n1".to_owned(), Vec::new()));
+    world.write("b.yaml", &pod("db", "i"));
+    assert_eq!(world.look(&Scope::Names(["b.yaml".into()].into())), ("web-n1 db-n1".to_owned(), Vec::new()));
+}
+
+#[test]
+fn a_single_file_is_a_source_too() {
+    let world = World::new();
+    world.write("web.yaml", &pod("web", "i"));
+    world.write("other.yaml", &pod("other", "i"));
+    let path = world.dir.path().join("web.yaml");
+    let mut file = Directory::new(&path, "n1");
+    let report = file.refresh(&Scope::All, Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(report.pods.unwrap().len(), 1);
+    world.remove("web.yaml");
+    assert_eq!(file.refresh(&Scope::All, Timestamp::UNIX_EPOCH).unwrap().pods.unwrap().len(), 0);
+}
+
+#[test]
+fn what_is_no_file_is_named_and_blocks_nobody() {
+    let mut world = World::new();
+    let pipe = world.dir.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    world.write("big.yaml", &" ".repeat(MAX_BYTES + 1));
+    world.check("", &["manifest big.yaml: larger than 10 MiB", "read manifest pipe: not a regular file"]);
+    world.check("=", &[]);
+}
+
+#[test]
+fn a_stated_uid_keeps_the_pod_through_an_edit() {
+    let mut world = World::new();
+    world.write("a.yaml", &pod("web", "i").replace("name: web", "name: web, uid: u"));
+    world.check("web-n1", &[]);
+    let first = world.pods.told.clone().unwrap()[0].clone();
+    world.write("a.yaml", &pod("web", "j").replace("name: web", "name: web, uid: u"));
+    world.check("web-n1", &[]);
+    let second = world.pods.told.clone().unwrap()[0].clone();
+    assert_eq!(
+        (&first.uid, first.created, &first.annotations[SEEN_ANNOTATION]),
+        (&second.uid, second.created, &second.annotations[SEEN_ANNOTATION])
+    );
+    assert_ne!(first.object.spec, second.object.spec);
+}

@@ -1,0 +1,155 @@
+//! Security contexts of the pod and of its containers, and what contradicts what.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1;
+
+use super::names;
+use crate::document::field::{At, Findings};
+
+/// Checks the pod's security context and namespaces.
+pub(super) fn pod(spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
+    if spec.share_process_namespace == Some(true) && spec.host_pid == Some(true) {
+        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
+        findings.invalid(&at.child("shareProcessNamespace"), true, detail);
+    }
+    let Some(context) = &spec.security_context else { return };
+    let at = at.child("securityContext");
+    id(context.run_as_user, &at.child("runAsUser"), findings);
+    id(context.run_as_group, &at.child("runAsGroup"), findings);
+    id(context.fs_group, &at.child("fsGroup"), findings);
+    for (i, group) in context.supplemental_groups.iter().flatten().enumerate() {
+        id(Some(*group), &at.child("supplementalGroups").index(i), findings);
+    }
+    let policy = context.fs_group_change_policy.as_deref();
+    findings.one_of(&at.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
+    let policy = context.supplemental_groups_policy.as_deref();
+    findings.one_of(&at.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
+    findings.one_of(&at.child("seLinuxChangePolicy"), context.se_linux_change_policy.as_deref(), &["MountOption", "Recursive"]);
+    seccomp(context.seccomp_profile.as_ref(), &at.child("seccompProfile"), findings);
+    app_armor(context.app_armor_profile.as_ref(), &at.child("appArmorProfile"), findings);
+    sysctls(spec, context, &at.child("sysctls"), findings);
+}
+
+/// Checks a container's security context.
+pub(super) fn container(container: &v1::Container, at: &At, findings: &mut Findings) {
+    let Some(context) = &container.security_context else { return };
+    let at = at.child("securityContext");
+    id(context.run_as_user, &at.child("runAsUser"), findings);
+    id(context.run_as_group, &at.child("runAsGroup"), findings);
+    findings.one_of(&at.child("procMount"), context.proc_mount.as_deref(), &["Default", "Unmasked"]);
+    seccomp(context.seccomp_profile.as_ref(), &at.child("seccompProfile"), findings);
+    app_armor(context.app_armor_profile.as_ref(), &at.child("appArmorProfile"), findings);
+    if context.allow_privilege_escalation == Some(false) {
+        let at = at.child("allowPrivilegeEscalation");
+        if context.privileged == Some(true) {
+            findings.invalid(&at, false, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
+        }
+        let mut added = context.capabilities.iter().flat_map(|c| &c.add).flatten();
+        if added.any(|capability| matches!(capability.as_str(), "CAP_SYS_ADMIN" | "SYS_ADMIN")) {
+            findings.invalid(&at, false, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
+        }
+    }
+}
+
+/// User and group ids.
+fn id(id: Option<i64>, at: &At, findings: &mut Findings) {
+    if let Some(id) = id {
+        findings.between(at, id, 0, i64::from(i32::MAX));
+    }
+}
+
+fn seccomp(profile: Option<&v1::SeccompProfile>, at: &At, findings: &mut Findings) {
+    if let Some(profile) = profile {
+        confinement("seccomp", &profile.type_, profile.localhost_profile.as_deref(), at, findings);
+        let path = profile.localhost_profile.as_deref().unwrap_or_default();
+        findings.format(&at.child("localhostProfile"), path, names::relative_path(path));
+    }
+}
+
+fn app_armor(profile: Option<&v1::AppArmorProfile>, at: &At, findings: &mut Findings) {
+    if let Some(profile) = profile {
+        confinement("AppArmor", &profile.type_, profile.localhost_profile.as_deref(), at, findings);
+    }
+}
+
+/// A profile of the node is named exactly where the type is `Localhost`.
+fn confinement(what: &str, kind: &str, local: Option<&str>, at: &At, findings: &mut Findings) {
+    if kind.is_empty() {
+        findings.required(&at.child("type"), "type is required");
+    } else {
+        findings.one_of(&at.child("type"), Some(kind), &["Localhost", "RuntimeDefault", "Unconfined"]);
+    }
+    let at = at.child("localhostProfile");
+    match (kind, local) {
+        ("Localhost", None | Some("")) => findings.required(&at, &format!("must be set when {what} type is Localhost")),
+        ("Localhost", Some(_)) | (_, None) => {}
+        (_, Some(path)) => findings.invalid(&at, path, format!("can only be set when {what} type is Localhost")),
+    }
+}
+
+fn sysctls(spec: &v1::PodSpec, context: &v1::PodSecurityContext, at: &At, findings: &mut Findings) {
+    let mut taken = BTreeSet::new();
+    for (i, sysctl) in context.sysctls.iter().flatten().enumerate() {
+        let at = at.index(i).child("name");
+        let name = sysctl.name.replace('/', ".");
+        if sysctl.name.is_empty() {
+            findings.required(&at, "");
+        } else if !names::is_sysctl(&sysctl.name) {
+            let detail = "must have at most 253 characters and consist of lower case alphanumeric characters, '-' or '_', in parts \
+                          separated by '.' or '/'";
+            findings.invalid(&at, sysctl.name.as_str(), detail);
+        } else if !taken.insert(name.clone()) {
+            findings.duplicate(&at, sysctl.name.as_str());
+        }
+        let ipc = ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|start| name.starts_with(start)) || name == "kernel.sem";
+        if spec.host_network == Some(true) && name.starts_with("net.") {
+            findings.invalid(&at, sysctl.name.as_str(), "may not be specified when 'hostNetwork' is true");
+        }
+        if spec.host_ipc == Some(true) && ipc {
+            findings.invalid(&at, sysctl.name.as_str(), "may not be specified when 'hostIPC' is true");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::source::validate::tests::check;
+
+    #[test]
+    fn the_pods_context() {
+        check(
+            "{hostPID: true, hostNetwork: true, shareProcessNamespace: true, containers: [{name: c, image: i}], securityContext: {runAsUser: -1, \
+             fsGroup: 4294967296, fsGroupChangePolicy: Never, seccompProfile: {type: Localhost}, appArmorProfile: {type: Unconfined, localhostProfile: x}, \
+             sysctls: [{name: net.core.somaxconn, value: '1'}, {name: A, value: x}, {name: kernel.sem, value: '1'}, {name: kernel/sem, value: '1'}]}}",
+            &[
+                "spec.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled",
+                "spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+                "spec.securityContext.fsGroup: Invalid value: 4294967296: must be between 0 and 2147483647, inclusive",
+                "spec.securityContext.fsGroupChangePolicy: Unsupported value: \"Never\": supported values: \"Always\", \"OnRootMismatch\"",
+                "spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost",
+                "spec.securityContext.appArmorProfile.localhostProfile: Invalid value: \"x\": can only be set when AppArmor type is Localhost",
+                "spec.securityContext.sysctls[0].name: Invalid value: \"net.core.somaxconn\": may not be specified when 'hostNetwork' is true",
+                "spec.securityContext.sysctls[1].name: Invalid value: \"A\": must have at most 253 characters and consist of lower case \
+                 alphanumeric characters, '-' or '_', in parts separated by '.' or '/'",
+                "spec.securityContext.sysctls[3].name: Duplicate value: \"kernel/sem\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn the_containers_context() {
+        check(
+            "{containers: [{name: c, image: i, securityContext: {privileged: true, allowPrivilegeEscalation: false, capabilities: {add: [SYS_ADMIN]}, \
+             procMount: Half, seccompProfile: {type: Localhost, localhostProfile: ../x}}}]}",
+            &[
+                "spec.containers[0].securityContext.procMount: Unsupported value: \"Half\": supported values: \"Default\", \"Unmasked\"",
+                "spec.containers[0].securityContext.seccompProfile.localhostProfile: Invalid value: \"../x\": must not contain '..'",
+                "spec.containers[0].securityContext.allowPrivilegeEscalation: Invalid value: false: cannot set `allowPrivilegeEscalation` \
+                 to false and `privileged` to true",
+                "spec.containers[0].securityContext.allowPrivilegeEscalation: Invalid value: false: cannot set `allowPrivilegeEscalation` \
+                 to false and `capabilities.Add` CAP_SYS_ADMIN",
+            ],
+        );
+    }
+}

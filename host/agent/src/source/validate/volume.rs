@@ -1,0 +1,174 @@
+//! Volumes, and the mounts that name them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1;
+use polylet_core::quantity;
+
+use super::names;
+use crate::document::field::{At, Findings};
+
+/// The pod's volumes by name.
+pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a v1::Volume>;
+
+/// Checks the volumes; returns those that a mount may name.
+pub(super) fn volumes<'a>(spec: &'a v1::PodSpec, at: &At, findings: &mut Findings) -> Volumes<'a> {
+    let mut known = Volumes::new();
+    for (i, volume) in spec.volumes.iter().flatten().enumerate() {
+        let at = at.child("volumes").index(i);
+        if volume.name.is_empty() {
+            findings.required(&at.child("name"), "");
+        } else {
+            findings.format(&at.child("name"), &volume.name, names::dns_label(&volume.name));
+        }
+        if known.insert(&volume.name, volume).is_some() {
+            findings.duplicate(&at.child("name"), volume.name.as_str());
+        }
+        one_source(volume, &at, findings);
+        if let Some(host_path) = &volume.host_path {
+            check_host_path(host_path, &at.child("hostPath"), findings);
+        }
+        if let Some(empty_dir) = &volume.empty_dir {
+            check_empty_dir(empty_dir, &at.child("emptyDir"), findings);
+        }
+    }
+    known
+}
+
+/// Exactly one source; defaulting has given an emptyDir to a volume without any.
+fn one_source(volume: &v1::Volume, at: &At, findings: &mut Findings) {
+    let tree = serde_json::to_value(volume).unwrap_or_default();
+    let sources = tree.as_object().into_iter().flat_map(|map| map.keys()).filter(|key| *key != "name");
+    for source in sources.skip(1) {
+        findings.forbidden(&at.child(source), "may not specify more than one volume type");
+    }
+}
+
+fn check_host_path(source: &v1::HostPathVolumeSource, at: &At, findings: &mut Findings) {
+    if source.path.is_empty() {
+        findings.required(&at.child("path"), "");
+    } else if !source.path.starts_with('/') {
+        findings.invalid(&at.child("path"), source.path.as_str(), "must be an absolute path");
+    }
+    findings.format(&at.child("path"), &source.path, names::no_backsteps(&source.path));
+    let types = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    findings.one_of(&at.child("type"), source.type_.as_deref(), &types);
+}
+
+fn check_empty_dir(source: &v1::EmptyDirVolumeSource, at: &At, findings: &mut Findings) {
+    let medium = source.medium.as_deref().unwrap_or_default();
+    let page = medium.strip_prefix("HugePages-");
+    if !matches!(medium, "" | "Memory" | "HugePages") && !page.is_some_and(|size| quantity::whole(size).is_ok()) {
+        findings.unsupported(&at.child("medium"), medium, &["", "Memory", "HugePages", "HugePages-<size>"]);
+    }
+    if let Some(limit) = &source.size_limit
+        && let Err(error) = quantity::whole(&limit.0)
+    {
+        findings.invalid(&at.child("sizeLimit"), limit.0.as_str(), error.to_string());
+    }
+}
+
+/// Checks the mounts of one container.
+pub(super) fn mounts(container: &v1::Container, volumes: &Volumes<'_>, at: &At, findings: &mut Findings) {
+    let privileged = container.security_context.as_ref().and_then(|s| s.privileged) == Some(true);
+    let mut paths = BTreeSet::new();
+    for (i, mount) in container.volume_mounts.iter().flatten().enumerate() {
+        let at = at.child("volumeMounts").index(i);
+        if mount.name.is_empty() {
+            findings.required(&at.child("name"), "");
+        } else if !volumes.contains_key(mount.name.as_str()) {
+            findings.not_found(&at.child("name"), mount.name.as_str());
+        }
+        let path = mount.mount_path.as_str();
+        if path.is_empty() {
+            findings.required(&at.child("mountPath"), "");
+        }
+        if path.contains(':') {
+            findings.invalid(&at.child("mountPath"), path, "must not contain ':'");
+        }
+        if !paths.insert(path) {
+            findings.invalid(&at.child("mountPath"), path, "must be unique");
+        }
+        sub_path(mount, &at, findings);
+        propagation(mount, privileged, &at, findings);
+        recursive_read_only(mount, &at, findings);
+    }
+}
+
+fn sub_path(mount: &v1::VolumeMount, at: &At, findings: &mut Findings) {
+    let sub_path = mount.sub_path.as_deref().unwrap_or_default();
+    let expression = mount.sub_path_expr.as_deref().unwrap_or_default();
+    findings.format(&at.child("subPath"), sub_path, names::relative_path(sub_path));
+    findings.format(&at.child("subPathExpr"), expression, names::relative_path(expression));
+    if !sub_path.is_empty() && !expression.is_empty() {
+        findings.invalid(&at.child("subPathExpr"), expression, "subPathExpr and subPath are mutually exclusive");
+    }
+}
+
+fn propagation(mount: &v1::VolumeMount, privileged: bool, at: &At, findings: &mut Findings) {
+    let at = at.child("mountPropagation");
+    let mode = mount.mount_propagation.as_deref();
+    findings.one_of(&at, mode, &["Bidirectional", "HostToContainer", "None"]);
+    if mode == Some("Bidirectional") && !privileged {
+        findings.forbidden(&at, "Bidirectional mount propagation is available only to privileged containers");
+    }
+}
+
+fn recursive_read_only(mount: &v1::VolumeMount, at: &At, findings: &mut Findings) {
+    let at = at.child("recursiveReadOnly");
+    let Some(mode) = mount.recursive_read_only.as_deref() else { return };
+    findings.one_of(&at, Some(mode), &["Disabled", "Enabled", "IfPossible"]);
+    if matches!(mode, "Enabled" | "IfPossible") {
+        if mount.read_only != Some(true) {
+            findings.forbidden(&at, "may only be specified when readOnly is true");
+        }
+        if !matches!(mount.mount_propagation.as_deref(), None | Some("None")) {
+            findings.forbidden(&at, "may only be specified when mountPropagation is None or not specified");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::source::validate::tests::check;
+
+    #[test]
+    fn volumes_are_checked() {
+        check(
+            "{volumes: [{name: a, emptyDir: {}, hostPath: {path: /x}}, {name: a}, {name: b, hostPath: {path: x/../y, type: Pipe}}, \
+             {name: C}, {name: d, emptyDir: {medium: Disk, sizeLimit: -1}}], containers: [{name: c, image: i}]}",
+            &[
+                "spec.volumes[0].hostPath: Forbidden: may not specify more than one volume type",
+                "spec.volumes[1].name: Duplicate value: \"a\"",
+                "spec.volumes[2].hostPath.path: Invalid value: \"x/../y\": must be an absolute path",
+                "spec.volumes[2].hostPath.path: Invalid value: \"x/../y\": must not contain '..'",
+                "spec.volumes[2].hostPath.type: Unsupported value: \"Pipe\": supported values: \"\", \"BlockDevice\", \"CharDevice\", \
+                 \"Directory\", \"DirectoryOrCreate\", \"File\", \"FileOrCreate\", \"Socket\"",
+                "spec.volumes[3].name: Invalid value: \"C\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters \
+                 or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation \
+                 is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+                "spec.volumes[4].emptyDir.medium: Unsupported value: \"Disk\": supported values: \"\", \"Memory\", \"HugePages\", \
+                 \"HugePages-<size>\"",
+                "spec.volumes[4].emptyDir.sizeLimit: Invalid value: \"-1\": must not be negative",
+            ],
+        );
+    }
+
+    #[test]
+    fn mounts_are_checked() {
+        check(
+            "{volumes: [{name: a}], containers: [{name: c, image: i, volumeMounts: [{name: a, mountPath: /x}, {name: b, mountPath: /x}, \
+             {name: a, mountPath: 'a:b', mountPropagation: Bidirectional, recursiveReadOnly: Enabled}]}]}",
+            &[
+                "spec.containers[0].volumeMounts[1].name: Not found: \"b\"",
+                "spec.containers[0].volumeMounts[1].mountPath: Invalid value: \"/x\": must be unique",
+                "spec.containers[0].volumeMounts[2].mountPath: Invalid value: \"a:b\": must not contain ':'",
+                "spec.containers[0].volumeMounts[2].mountPropagation: Forbidden: Bidirectional mount propagation is available only to \
+                 privileged containers",
+                "spec.containers[0].volumeMounts[2].recursiveReadOnly: Forbidden: may only be specified when readOnly is true",
+                "spec.containers[0].volumeMounts[2].recursiveReadOnly: Forbidden: may only be specified when mountPropagation is None or \
+                 not specified",
+            ],
+        );
+    }
+}
