@@ -5,6 +5,7 @@
 #   CARGO_TARGET_DIR=…       where the node is built: outside of the clone, so that clones share it
 
 SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
 .PHONY: run smoke test bench build policies packages fmt lint clean
 
@@ -25,6 +26,12 @@ smoke: $(agent)
 # Everything that CI runs. It builds for itself, and once.
 test:
 	@tests/quickstart/test.sh
+
+# Figures, into target/bench/report.json.
+bench: policies
+	mkdir -p target/bench
+	cargo run --locked --profile $(PROFILE) --package polylet-policy --example bench >target/bench/policy.json
+	jq --slurp add target/bench/policy.json | tee target/bench/report.json
 
 build: policies
 	cargo build --locked --profile $(PROFILE) --package polylet
