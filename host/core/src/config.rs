@@ -83,7 +83,8 @@ impl Quantity {
     pub fn of(self, capacity: u64) -> u64 {
         match self {
             Self::Amount(n) => n,
-            Self::Percent(p) => (capacity as f64 * f64::from(p) / 100.0) as u64,
+            // In 32 bits, as upstream: 15 % of 100 GiB are 16106128000 bytes.
+            Self::Percent(p) => (capacity as f64 * f64::from(p / 100.0)) as u64,
         }
     }
 }

@@ -400,7 +400,7 @@ impl Worker {
             What::Prepare => self.prepare_done(cx, result),
             What::Sandbox => self.sandbox_done(cx, result),
             What::Create(name) => self.create_done(cx, &name, result),
-            What::Start(name) => self.start_done(cx, &name, result),
+            What::Start(name, container) => self.start_done(cx, &name, &container, result),
             What::PostStart(name, container) => self.post_start_done(cx, &name, &container, result),
             What::PreStop(container) => self.pre_stop_done(cx, &container, unit(result)),
             What::Stop(container) => self.stop_done(cx, id, &container, unit(result)),

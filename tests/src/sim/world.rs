@@ -399,6 +399,9 @@ impl World {
                 let later = there + 500 + self.rng.below(8_000);
                 self.at(later, Todo::Apply { life, id, act: act.clone(), reply: None });
             }
+            if let Act::Hook { container, budget: None, .. } = &act {
+                self.check.hook_failed.insert(container.clone());
+            }
             let event = refusal(id, &act, kind);
             return self.at(there + back, Todo::Deliver { life, event });
         }

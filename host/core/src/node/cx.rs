@@ -22,7 +22,7 @@ pub(super) enum What {
     Prepare,
     Sandbox,
     Create(ContainerName),
-    Start(ContainerName),
+    Start(ContainerName, ContainerId),
     PostStart(ContainerName, ContainerId),
     PreStop(ContainerId),
     Stop(ContainerId),

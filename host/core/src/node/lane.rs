@@ -125,7 +125,7 @@ impl Worker {
             }
             if let From::Created(id) = &start.from {
                 let act = Act::StartContainer { pod: pod.clone(), container: container.name.clone(), id: id.clone() };
-                self.begin(cx, What::Start(container.name.clone()), act, false);
+                self.begin(cx, What::Start(container.name.clone(), id.clone()), act, false);
                 return;
             }
             let Some(image) = self.image(cx, container) else {
@@ -219,11 +219,20 @@ impl Worker {
     }
 
     /// StartContainer returned.
-    pub(super) fn start_done(&mut self, cx: &mut Cx<'_>, name: &ContainerName, result: Result<Outcome, CallError>) {
+    pub(super) fn start_done(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &ContainerName,
+        id: &ContainerId,
+        result: Result<Outcome, CallError>,
+    ) {
         match result {
             Ok(_) => {
                 self.say(cx, Some(name), false, "Started", "Container started");
                 self.waiting.remove(name);
+                if self.pod.as_ref().and_then(|p| p.container(name.as_str())).is_some_and(|c| c.post_start.is_some()) {
+                    self.post_start.insert(id.clone());
+                }
             }
             Err(error) => self.start_failed(cx, name, "RunContainerError", &error),
         }
