@@ -13,7 +13,7 @@ use crate::error::{CallError, Kind};
 use crate::events::Way;
 
 /// How long the trial of event streams may delay the answer.
-const TRIAL: Duration = Duration::from_secs(1);
+const TRIAL: Duration = Duration::from_secs(3);
 
 /// What a runtime said of itself when it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]

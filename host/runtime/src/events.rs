@@ -95,13 +95,15 @@ async fn subscribe(client: Client, out: mpsc::Sender<Hint>, way: watch::Sender<W
 
 /// Tries the ways in turn and follows the first that works, until it breaks.
 async fn one_connection(client: &Client, out: &mpsc::Sender<Hint>, way: &watch::Sender<Way>) -> Ended {
-    let because = match follow(client.get_container_events(), out, || announce(way, Way::Cri), cri_hint).await {
+    let announce_cri = || announce(way, Way::Cri);
+    let because = match follow(client.version(), client.get_container_events(), out, announce_cri, cri_hint).await {
         Ended::Refused(error) => error.to_string(),
         other => return other,
     };
     let announce_containerd = || announce(way, Way::Containerd { because: because.clone() });
+    let reader = containerd::Reader::new(client.clone(), out.clone());
     let subscription = containerd::subscribe(client);
-    match follow(subscription, out, announce_containerd, containerd::hint).await {
+    match follow(client.version(), subscription, out, announce_containerd, |event| reader.read(event)).await {
         Ended::Refused(error) => {
             announce(way, Way::None { because: format!("{because}; {error}") });
             Ended::Refused(error)

@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 
 use polylet_core::event::CallError;
 use polylet_core::id::{ContainerId, ContainerName, PodUid, SandboxId};
-use polylet_core::observed::{
-    Container, ContainerState, Listing, Observed, Sandbox, SandboxState, Summary,
-};
+use polylet_core::observed::{Container, ContainerState, Listing, Observed, Sandbox, SandboxState, Summary};
 use polylet_core::time::Wall;
 use polylet_proto::cri;
 

@@ -22,6 +22,22 @@ pub struct TaskExit {
     #[prost(message, optional, tag = "5")]
     pub exited_at: ::core::option::Option<::prost_types::Timestamp>,
 }
+/// Topic /tasks/delete: the first process has ended and the task was taken away. containerd's CRI plugin takes tasks away itself,
+/// and shows a container as exited right after.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskDelete {
+    #[prost(string, tag = "1")]
+    pub container_id: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub pid: u32,
+    #[prost(uint32, tag = "3")]
+    pub exit_status: u32,
+    #[prost(message, optional, tag = "4")]
+    pub exited_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Empty, or equal to container_id, for a task as a whole; else the id of an exec.
+    #[prost(string, tag = "5")]
+    pub id: ::prost::alloc::string::String,
+}
 /// Topic /tasks/oom: the kernel killed something in the task's cgroup.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskOom {

@@ -1,9 +1,19 @@
 //! containerd's own event service.
+//!
+//! A process that ended is told of by `/tasks/exit`, but the CRI shows the container as exited only after its task has been taken
+//! away, which takes some 50 ms, and seconds on a busy machine; a hint that is followed before that is worth nothing until the
+//! next relist. So `/tasks/delete` is listened to, which comes just before the CRI's own change, and passed on when the status
+//! shows it. That also spares us the exits of execs.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use polylet_core::event::Hint;
 use polylet_proto::containerd::events_client::EventsClient;
 use polylet_proto::containerd::{Envelope, SubscribeRequest, task};
+use polylet_proto::cri::{ContainerState, PodSandboxState};
 use prost::Message;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::client::{Client, MESSAGE_LIMIT, Messages};
 use crate::error::CallError;
@@ -13,7 +23,14 @@ use crate::operation::Operation;
 const NAMESPACE: &str = "k8s.io";
 
 /// What may change the state of a container or sandbox. (What follows from our own calls is seen by looking after them.)
-const TOPICS: &[&str] = &["/tasks/exit", "/tasks/oom", "/tasks/start", "/tasks/paused"];
+const TOPICS: &[&str] = &["/tasks/delete", "/tasks/oom", "/tasks/start", "/tasks/paused"];
+
+/// Waits between the looks at a status that does not show the end yet, in milliseconds: 1.3 s in all, beyond which the relist
+/// comes first.
+const LOOKS: &[u64] = &[1, 2, 3, 5, 10, 20, 40, 80, 160, 320, 640];
+
+/// Ends that may be waited for at once. What is beyond is passed on as it comes.
+const WAITING: usize = 64;
 
 pub(super) async fn subscribe(client: &Client) -> Result<Messages<Envelope>, CallError> {
     // It stands in for this call, and is named in errors as what it is.
@@ -26,25 +43,85 @@ pub(super) async fn subscribe(client: &Client) -> Result<Messages<Envelope>, Cal
     }
 }
 
+/// Makes hints of containerd's events.
+pub(super) struct Reader {
+    client: Client,
+    out: mpsc::Sender<Hint>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Reader {
+    pub(super) fn new(client: Client, out: mpsc::Sender<Hint>) -> Self {
+        Self { client, out, waiting: Arc::new(Semaphore::new(WAITING)) }
+    }
+
+    /// The hint to pass on now. None for what is no change, and for an end, whose hint is sent when it shows.
+    pub(super) fn read(&self, envelope: Envelope) -> Option<Hint> {
+        let change = change(envelope)?;
+        let place = if change.end { self.waiting.clone().try_acquire_owned().ok() } else { None };
+        let Some(place) = place else { return Some(Hint::Id(change.id)) };
+        let (client, out) = (self.client.clone(), self.out.clone());
+        tokio::spawn(async move {
+            let hint = async {
+                shown(&client, &change.id).await;
+                let _ = out.send(Hint::Id(change.id)).await;
+            };
+            tokio::select! {
+                () = hint => {}
+                () = out.closed() => {}
+            }
+            drop(place);
+        });
+        None
+    }
+}
+
+/// Something that happened to a container or sandbox.
+#[derive(Debug, PartialEq, Eq)]
+struct Change {
+    id: String,
+    end: bool,
+}
+
 /// None for what is no change of a container or sandbox.
-pub(super) fn hint(envelope: Envelope) -> Option<Hint> {
+fn change(envelope: Envelope) -> Option<Change> {
     let event = envelope.event?;
     tracing::trace!(topic = %envelope.topic, "containerd event");
     let name = event.type_url.rsplit('/').next().unwrap_or_default();
     let value = event.value.as_slice();
-    let id = match name {
-        "containerd.events.TaskExit" => {
-            let exit = task::TaskExit::decode(value).ok()?;
-            // Execs end, too: probes, for the most part.
-            let whole_task = exit.id.is_empty() || exit.id == exit.container_id;
-            whole_task.then_some(exit.container_id)?
+    let (id, end) = match name {
+        "containerd.events.TaskDelete" => {
+            let delete = task::TaskDelete::decode(value).ok()?;
+            let whole_task = delete.id.is_empty() || delete.id == delete.container_id;
+            (whole_task.then_some(delete.container_id)?, true)
         }
-        "containerd.events.TaskStart" => task::TaskStart::decode(value).ok()?.container_id,
-        "containerd.events.TaskOOM" => task::TaskOom::decode(value).ok()?.container_id,
-        "containerd.events.TaskPaused" => task::TaskPaused::decode(value).ok()?.container_id,
+        "containerd.events.TaskStart" => (task::TaskStart::decode(value).ok()?.container_id, false),
+        "containerd.events.TaskOOM" => (task::TaskOom::decode(value).ok()?.container_id, false),
+        "containerd.events.TaskPaused" => (task::TaskPaused::decode(value).ok()?.container_id, false),
         _ => return None,
     };
-    (!id.is_empty()).then_some(Hint::Id(id))
+    (!id.is_empty()).then_some(Change { id, end })
+}
+
+/// Returns when the CRI shows the end, or does not know the id any more, or does not get there in time.
+async fn shown(client: &Client, id: &str) {
+    for wait in LOOKS {
+        if !runs(client, id).await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(*wait)).await;
+    }
+}
+
+/// Whether the CRI says that this container, or sandbox, runs. What cannot be had is not waited for.
+async fn runs(client: &Client, id: &str) -> bool {
+    match client.container_status(id, false).await {
+        Ok(answer) => answer.status.is_some_and(|status| status.state() == ContainerState::ContainerRunning),
+        Err(_) => match client.pod_sandbox_status(id, false).await {
+            Ok(answer) => answer.status.is_some_and(|status| status.state() == PodSandboxState::SandboxReady),
+            Err(_) => false,
+        },
+    }
 }
 
 #[cfg(test)]
@@ -57,32 +134,32 @@ mod tests {
         Envelope { event: Some(Any { type_url: type_url.to_owned(), value: event.encode_to_vec() }), ..Default::default() }
     }
 
-    fn exit(id: &str) -> task::TaskExit {
-        task::TaskExit { container_id: "c1".into(), id: id.into(), ..Default::default() }
+    fn delete(id: &str) -> task::TaskDelete {
+        task::TaskDelete { container_id: "c1".into(), id: id.into(), ..Default::default() }
     }
 
     #[test]
     fn payloads() {
-        let c1 = Some(Hint::Id("c1".into()));
+        let c1 = |end| Some(Change { id: "c1".into(), end });
         let oom = task::TaskOom { container_id: "c1".into() };
         let cases = [
-            ("first process ended", envelope("containerd.events.TaskExit", &exit("c1")), c1.clone()),
-            ("no id at all", envelope("containerd.events.TaskExit", &exit("")), c1.clone()),
-            ("with a host", envelope("type.googleapis.com/containerd.events.TaskExit", &exit("c1")), c1.clone()),
-            ("an exec ended", envelope("containerd.events.TaskExit", &exit("probe-7")), None),
-            ("out of memory", envelope("containerd.events.TaskOOM", &oom), c1),
-            ("of another kind", envelope("containerd.events.TaskDelete", &oom), None),
+            ("a task is gone", envelope("containerd.events.TaskDelete", &delete("c1")), c1(true)),
+            ("no id at all", envelope("containerd.events.TaskDelete", &delete("")), c1(true)),
+            ("with a host", envelope("type.googleapis.com/containerd.events.TaskDelete", &delete("c1")), c1(true)),
+            ("an exec is gone", envelope("containerd.events.TaskDelete", &delete("probe-7")), None),
+            ("out of memory", envelope("containerd.events.TaskOOM", &oom), c1(false)),
+            ("of another kind", envelope("containerd.events.TaskCreate", &oom), None),
             ("empty", Envelope::default(), None),
             ("names nothing", envelope("containerd.events.TaskStart", &task::TaskStart::default()), None),
         ];
         for (name, envelope, expected) in cases {
-            assert_eq!(hint(envelope), expected, "{name}");
+            assert_eq!(change(envelope), expected, "{name}");
         }
     }
 
     #[test]
-    fn nonsense_is_no_hint() {
-        let event = Some(Any { type_url: "containerd.events.TaskExit".into(), value: vec![0xff; 9] });
-        assert_eq!(hint(Envelope { event, ..Default::default() }), None);
+    fn nonsense_is_no_change() {
+        let event = Some(Any { type_url: "containerd.events.TaskDelete".into(), value: vec![0xff; 9] });
+        assert_eq!(change(Envelope { event, ..Default::default() }), None);
     }
 }

@@ -10,8 +10,8 @@ use super::is_refusal;
 use crate::client::Messages;
 use crate::error::CallError;
 
-/// A server written in Go answers the opening of a stream only when it has a first message. One that has not refused for this
-/// long has agreed.
+/// A server written in Go answers the opening of a stream only when it has a first message. One that has answered another call
+/// meanwhile, and has not refused this long after that, has agreed.
 const SILENCE_IS_CONSENT: Duration = Duration::from_millis(100);
 
 /// Why a stream is over.
@@ -25,17 +25,24 @@ pub(super) enum Ended {
 }
 
 /// Opens a stream and passes on what it says. Once the peer has agreed, `agreed` is called and one [`Hint::Everything`] stands
-/// for whatever happened before.
+/// for whatever happened before. `other_call` is any call to the same peer.
 pub(super) async fn follow<A>(
+    other_call: impl Future,
     open: impl Future<Output = Result<Messages<A>, CallError>>,
     out: &mpsc::Sender<Hint>,
     agreed: impl Fn(),
     read: impl Fn(A) -> Option<Hint>,
 ) -> Ended {
     let mut open = pin!(open);
+    let silence = async {
+        other_call.await;
+        tokio::time::sleep(SILENCE_IS_CONSENT).await;
+    };
     let early = tokio::select! {
+        // The stream is asked for first.
+        biased;
         opened = &mut open => Some(opened),
-        () = tokio::time::sleep(SILENCE_IS_CONSENT) => None,
+        () = silence => None,
         () = out.closed() => return Ended::Unwanted,
     };
     let mut missed = true;

@@ -124,7 +124,8 @@ mod tests {
         std::fs::create_dir_all(&dir).expect("a directory");
         let (file, log) = (dir.join("message"), dir.join("0.log"));
         std::fs::write(&file, "x".repeat(5000) + "end").expect("written");
-        std::fs::write(&log, "2026-01-01T00:00:00Z stderr F it broke\n2026-01-01T00:00:01Z stderr F for good\n").expect("written");
+        std::fs::write(&log, "2026-01-01T00:00:00Z stderr F it broke\n2026-01-01T00:00:01Z stderr F for good\n")
+            .expect("written");
         let text = left_behind(Some(&file), Some(&log));
         assert_eq!((text.len(), text.ends_with("xend")), (4096, true));
         std::fs::write(&file, "").expect("written");

@@ -1,5 +1,7 @@
-//! The crate against a runtime without containers: one binary, as each one costs a link of a gRPC server.
+//! The crate against runtimes: a fake one and, where there is one, containerd. One binary, as each costs a link of a gRPC server.
 
 mod client;
+mod containerd;
 mod events;
 mod fake;
+mod pods;

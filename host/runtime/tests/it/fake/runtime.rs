@@ -111,8 +111,8 @@ impl RuntimeService for Fake {
             let twin = |(status, _, sandbox): &&(ContainerStatus, ContainerConfig, String)| {
                 status.metadata == config.metadata && *sandbox == q.pod_sandbox_id
             };
-            if world.containers.values().find(twin).is_some() {
-                return Err(Status::unknown("failed to reserve container name: name is reserved"));
+            if let Some((status, ..)) = world.containers.values().find(twin) {
+                return Err(Status::unknown(format!("failed to reserve container name: it is reserved for {:?}", status.id)));
             }
             let number = world.tick();
             let id = format!("c{number}");
