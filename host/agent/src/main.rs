@@ -1,1 +1,5 @@
-fn main() {}
+//! The node agent `polylet`.
+
+fn main() -> std::process::ExitCode {
+    polylet_agent::cli::main()
+}

@@ -1,0 +1,283 @@
+//! Builds the agent out of its settings: the lock, the machine, the store, the runtime, the policy host, the node.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use polylet_core::id::PodUid;
+use polylet_core::node::Node;
+use polylet_machine::cgroup::{CgroupTree, Driver, LimitOptions, NodeLimits, Version};
+use polylet_machine::facts::{self, MachineFacts};
+use polylet_machine::lock::NodeLock;
+use polylet_policy::store::{BucketName, Entries};
+use polylet_policy::{Persist, PolicyHost};
+use polylet_runtime::{Capabilities, Client, Hints, NodeContext, ResolvConf, hints};
+use polylet_server::Metrics;
+use polylet_store::store::PolicyWrite;
+use polylet_store::{Ring, Store};
+
+use crate::perform::{Performer, Prepared};
+use crate::sampling::Sampler;
+use crate::settings::{Found, Settings};
+
+/// The agent's parts.
+pub struct Booted {
+    /// Held as long as the agent runs.
+    pub lock: NodeLock,
+    /// Carries out acts.
+    pub performer: Arc<Performer>,
+    /// Memory.
+    pub store: Arc<Store>,
+    /// Decisions.
+    pub ring: Arc<Ring>,
+    /// Policies.
+    pub policies: PolicyHost,
+    /// The node, knowing only what the store remembered.
+    pub node: Node,
+    /// `name version`, for people.
+    pub runtime_version: String,
+    /// Hints from the runtime.
+    pub hints: Hints,
+}
+
+/// Builds them.
+///
+/// # Errors
+/// What keeps the agent from starting, naming what would be right.
+pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Booted> {
+    let lock = NodeLock::take(&settings.paths.root)?;
+    let machine = MachineFacts::read()?;
+    if settings.fail_swap_on && machine.swap > 0 {
+        bail!("running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration");
+    }
+    let cgroups = if settings.cgroups_per_qos { Some(open_cgroups(settings, &machine)?) } else { None };
+    adjust_oom_score(settings.oom_score_adj);
+
+    let store = open_store(settings);
+    let records = store.load_all();
+    for (uid, why) in &records.unreadable {
+        tracing::warn!(%uid, why, "a stored record cannot be read: what it remembered is lost");
+    }
+    let ring = Arc::new(Ring::open(&settings.state_dir.join("decisions"), polylet_store::ring::Limits::default()));
+
+    let client = connect(settings, metrics)?;
+    let mut hints = hints(client.clone());
+    let capabilities = reach(&client, &mut hints, settings.runtime_timeout).await?;
+    for degraded in &capabilities.degraded {
+        tracing::info!("{degraded}");
+    }
+    let found = Found {
+        memory: machine.memory,
+        cpus: machine.cpus,
+        node_ips: node_ips(settings),
+        runtime_name: capabilities.runtime_name.clone(),
+    };
+    let core = settings.core(&found);
+
+    let mut policy_settings = polylet_policy::Settings::new(&settings.policy_cache);
+    policy_settings.persist = Some(Arc::new(PolicyMemory(store.clone())));
+    let policies = PolicyHost::new(policy_settings).context("start the policy host")?;
+
+    let version = cgroups.as_ref().map(CgroupTree::version);
+    let performer = Performer {
+        client: client.clone(),
+        node: NodeContext {
+            paths: settings.paths.clone(),
+            node_name: settings.node_name.clone(),
+            node_ips: found.node_ips.clone(),
+            cluster_dns: settings.cluster_dns.clone(),
+            cluster_domain: settings.cluster_domain.clone(),
+            resolv_conf: resolv_conf(settings)?,
+            cpu_cfs_quota: settings.cpu_quota,
+            cpu_cfs_period_us: i64::try_from(settings.cpu_period_us).unwrap_or(100_000),
+            seccomp_default: settings.seccomp_default,
+            single_process_oom_kill: version != Some(Version::V2),
+            cgroup_v2: version == Some(Version::V2),
+            swap: None,
+            memory_capacity: machine.memory,
+            memory_allocatable: core.memory_allocatable,
+            cpu_allocatable_milli: core.cpu_allocatable,
+            storage_allocatable: 0,
+            huge_page_sizes: machine.huge_page_sizes.iter().map(|size| page_size(*size)).collect(),
+            masked_paths: thermal_paths(machine.cpus),
+            selinux: std::path::Path::new("/sys/fs/selinux/enforce").exists(),
+            runtime_handlers: capabilities.handlers.clone(),
+        },
+        cgroups,
+        cgroup_root: settings.cgroup_root.clone(),
+        limits: LimitOptions {
+            cpu_quota: settings.cpu_quota,
+            cpu_period_us: settings.cpu_period_us,
+            pids: settings.pids_limit,
+        },
+        sampler: Sampler::new(&settings.paths, image_places(&client).await),
+        prepared: Prepared::default(),
+    };
+    let seed = facts::now().wall.0 ^ u64::from(std::process::id());
+    let node = Node::new(core, records.pods, seed, facts::now());
+    Ok(Booted {
+        lock,
+        performer: Arc::new(performer),
+        store,
+        ring,
+        policies,
+        node,
+        runtime_version: format!("{} {}", capabilities.runtime_name, capabilities.runtime_version),
+        hints,
+    })
+}
+
+fn open_cgroups(settings: &Settings, machine: &MachineFacts) -> anyhow::Result<CgroupTree> {
+    let tree = CgroupTree::open(&settings.cgroup_root, Driver::Cgroupfs)?;
+    if tree.version() == Version::V1 && settings.fail_cgroup_v1 {
+        bail!("kubelet is configured to not run on a host using cgroup v1; set failCgroupV1 to false to run on it all the same");
+    }
+    let limits = NodeLimits {
+        cpu: (machine.cpus * 1000).saturating_sub(settings.reserved_cpu),
+        memory: settings.enforce_pods.then(|| machine.memory.saturating_sub(settings.reserved_memory)),
+        pids: settings.enforce_pods.then(|| machine.max_pids.saturating_sub(settings.reserved_pids)),
+        huge_pages: BTreeMap::new(),
+    };
+    tree.ensure_node(&limits).context("make the cgroups of pods")?;
+    Ok(tree)
+}
+
+fn open_store(settings: &Settings) -> Arc<Store> {
+    let (store, opened) = Store::open(&settings.state_dir);
+    if opened.is_trouble() {
+        tracing::warn!("{opened}");
+    } else {
+        tracing::info!("{opened}");
+    }
+    Arc::new(store)
+}
+
+fn connect(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Client> {
+    let mut config = polylet_runtime::Config::new(settings.runtime_endpoint.parse().context("containerRuntimeEndpoint")?);
+    if let Some(images) = &settings.image_endpoint {
+        config.images = Some(images.parse().context("imageServiceEndpoint")?);
+    }
+    config.request_timeout = settings.runtime_timeout;
+    config.observer = Arc::new(Observed(metrics.clone()));
+    Ok(Client::new(config))
+}
+
+/// The runtime must answer once before the agent begins, within its request timeout.
+async fn reach(client: &Client, hints: &mut Hints, within: Duration) -> anyhow::Result<Capabilities> {
+    let deadline = tokio::time::Instant::now() + within;
+    loop {
+        match Capabilities::ask(client, &mut hints.way).await {
+            Ok(capabilities) => return Ok(capabilities),
+            Err(error) if tokio::time::Instant::now() < deadline => {
+                tracing::warn!(%error, "waiting for the runtime");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            Err(error) => {
+                return Err(error).with_context(|| {
+                    format!("no CRI v1 runtime answers at {} (containerRuntimeEndpoint)", client.endpoint())
+                });
+            }
+        }
+    }
+}
+
+/// Configured ones, else the address that this machine would speak to the world from.
+fn node_ips(settings: &Settings) -> Vec<String> {
+    if !settings.node_ips.is_empty() {
+        return settings.node_ips.iter().map(IpAddr::to_string).collect();
+    }
+    // Nothing is sent: connecting a datagram socket only asks the kernel for a route.
+    let found = std::net::UdpSocket::bind(("0.0.0.0", 0))
+        .and_then(|socket| socket.connect(("192.0.2.1", 9)).and_then(|()| socket.local_addr()));
+    match found {
+        Ok(address) if !address.ip().is_unspecified() => vec![address.ip().to_string()],
+        _ => {
+            tracing::warn!("no address of this node was found: --node-ip names one; 127.0.0.1 is used");
+            vec!["127.0.0.1".to_owned()]
+        }
+    }
+}
+
+fn resolv_conf(settings: &Settings) -> anyhow::Result<Option<ResolvConf>> {
+    if settings.resolv_conf.is_empty() {
+        return Ok(None);
+    }
+    let path = &settings.resolv_conf;
+    let text = std::fs::read_to_string(path).with_context(|| format!("read resolvConf {path}"))?;
+    Ok(Some(ResolvConf::parse(&text)))
+}
+
+/// As runtimes spell it: `2MB`, `1GB`, `64KB`.
+fn page_size(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 30 => format!("{}GB", b >> 30),
+        b if b >= 1 << 20 => format!("{}MB", b >> 20),
+        b => format!("{}KB", b >> 10),
+    }
+}
+
+/// Where the runtime keeps images and writable layers, as it says itself.
+async fn image_places(client: &Client) -> (Option<PathBuf>, Option<PathBuf>) {
+    let Ok(info) = client.image_fs_info().await else { return (None, None) };
+    let place = |all: &[polylet_proto::cri::FilesystemUsage]| {
+        all.first().and_then(|fs| fs.fs_id.as_ref()).map(|id| PathBuf::from(&id.mountpoint)).filter(|p| p.exists())
+    };
+    (place(&info.image_filesystems), place(&info.container_filesystems))
+}
+
+/// Directories of the processors that containers must not read.
+fn thermal_paths(cpus: u64) -> Vec<String> {
+    (0..cpus)
+        .map(|n| format!("/sys/devices/system/cpu/cpu{n}/thermal_throttle"))
+        .filter(|path| std::path::Path::new(path).exists())
+        .collect()
+}
+
+/// Best effort, as upstream does it: a machine without the capability says so once.
+fn adjust_oom_score(score: i32) {
+    if let Err(error) = std::fs::write("/proc/self/oom_score_adj", score.to_string()) {
+        tracing::debug!(%error, score, "oom_score_adj of the agent stays as it is");
+    }
+}
+
+/// Counts the runtime's calls.
+struct Observed(Arc<Metrics>);
+
+impl polylet_runtime::Observer for Observed {
+    fn called(&self, operation: polylet_runtime::Operation, took: Duration, outcome: Result<(), polylet_runtime::Kind>) {
+        self.0.runtime_operation(operation.name(), took, outcome.is_ok());
+    }
+}
+
+/// Keeps what policies remember in the store.
+struct PolicyMemory(Arc<Store>);
+
+impl Persist for PolicyMemory {
+    fn load(&self) -> Vec<(BucketName, Entries)> {
+        let mut buckets: BTreeMap<BucketName, Entries> = BTreeMap::new();
+        for ((policy, bucket, key), value) in self.0.policy_all() {
+            let pod = (!bucket.is_empty()).then(|| PodUid::from(bucket));
+            buckets.entry(BucketName { policy: policy.into(), pod }).or_default().insert(key, value);
+        }
+        buckets.into_iter().collect()
+    }
+
+    fn save(&self, bucket: &BucketName, entries: &Entries) {
+        let name = bucket.pod.as_ref().map(ToString::to_string).unwrap_or_default();
+        let kept = self.0.policy_get_all(&bucket.policy);
+        let gone = kept.keys().filter(|(b, key)| *b == name && !entries.contains_key(key));
+        let mut writes: Vec<PolicyWrite> =
+            gone.map(|(_, key)| PolicyWrite { bucket: name.clone(), key: key.clone(), value: None }).collect();
+        writes.extend(entries.iter().map(|(key, value)| PolicyWrite {
+            bucket: name.clone(),
+            key: key.clone(),
+            value: Some(value.clone()),
+        }));
+        if let Err(error) = self.0.policy_commit(&bucket.policy, writes) {
+            tracing::warn!(error = crate::perform::chain(&error), "what a policy remembers is only in memory");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What the operator wrote, as [`Settings`]: defaults → `--config` → `--config-dir` → flags, each layer checked strictly.
+//!
+//! [`load`] is all there is to call. Behind it: `schema` (fields as a table, one walk that finds all problems), the tables `kubelet` and
+//! `polylet`, `layers` (files merged), `build` (tree → settings).
+//!
+//! **Invariant:** nothing that was written is ignored in silence. A field is honoured, or refused, or named in a warning that says why it has
+//! no effect; an unknown one is an error.
+
+mod build;
+mod duration;
+mod eviction;
+mod gates;
+mod kubelet;
+mod layers;
+mod polylet;
+mod schema;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use crate::document::field::{At, Findings};
+use crate::flags::Flags;
+use crate::settings::Settings;
+
+/// What the configuration comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// Complete and checked.
+    pub settings: Settings,
+    /// What was accepted but has no effect: to be logged.
+    pub warnings: Vec<Problem>,
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// A configuration file.
+    File(PathBuf),
+    /// A flag, by its name.
+    Flag(String),
+    /// All layers together.
+    Merged,
+}
+
+/// One thing that is wrong, and where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub layer: Layer,
+    /// `<field>: <what is wrong>: <what would be right>`.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.layer {
+            Layer::File(path) => write!(f, "{}: {}", path.display(), self.what),
+            Layer::Flag(name) => write!(f, "flag --{name}: {}", self.what),
+            Layer::Merged => write!(f, "configuration: {}", self.what),
+        }
+    }
+}
+
+/// Why the agent does not start: every problem, each on a line of its own.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the configuration is not usable:{}", .problems.iter().map(|p| format!("\n  {p}")).collect::<String>())]
+pub struct ConfigError {
+    /// All that was found.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads the files that the flags name, puts the flags on top and checks everything.
+///
+/// # Errors
+/// All problems of all layers together.
+pub fn load(flags: &Flags) -> Result<Loaded, ConfigError> {
+    let mut found = layers::Found::default();
+    let mut tree = layers::base(flags.config.as_deref(), &mut found);
+    if let Some(dir) = &flags.config_dir {
+        layers::drop_ins(dir, &mut tree, &mut found);
+    }
+    layers::flags(flags, &mut tree, &mut found);
+
+    let mut errors = Findings::default();
+    let node_name = node_name(flags, &mut errors);
+    let node_ips = node_ips(flags, &mut errors);
+    // What spans several fields is only worth saying of fields that are right.
+    if found.errors.is_empty() {
+        build::check(&tree, &mut errors);
+    }
+    found.add(&Layer::Merged, errors, Findings::default());
+
+    let mut settings = Settings::below(&flags.root_dir, &node_name);
+    settings.node_ips = node_ips;
+    if let Some(path) = &flags.polylet_config
+        && let Some(mut map) = layers::read(path, polylet::KIND, polylet::FIELDS, &mut found)
+    {
+        layers::rebase(&mut map, polylet::FIELDS, path);
+        polylet::apply(&map, &mut settings);
+    }
+    if !found.errors.is_empty() {
+        return Err(ConfigError { problems: found.errors });
+    }
+    build::apply(&tree, &mut settings);
+    Ok(Loaded { settings, warnings: found.warnings })
+}
+
+/// The override, or the machine's name; trimmed and in lower case.
+fn node_name(flags: &Flags, errors: &mut Findings) -> String {
+    let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = flags.hostname_override.clone().filter(|name| !name.trim().is_empty()).unwrap_or_else(machine);
+    let name = name.trim().to_lowercase();
+    let label = |l: &str| !l.is_empty() && !l.starts_with('-') && !l.ends_with('-') && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if name.len() > 253 || !name.split('.').all(label) {
+        let detail = "must be lower case letters, digits, '-' and '.', such as node-1.example.com: set --hostname-override";
+        errors.invalid(&At::of("node name"), name.as_str(), detail);
+    }
+    name
+}
+
+/// At most one address of each family, the primary first.
+fn node_ips(flags: &Flags, errors: &mut Findings) -> Vec<IpAddr> {
+    let mut ips: Vec<IpAddr> = Vec::new();
+    for text in flags.node_ip.iter().flat_map(|list| list.split(',')).map(str::trim).filter(|text| !text.is_empty()) {
+        let at = At::of("node IP");
+        match text.parse::<IpAddr>() {
+            Ok(ip) if ips.iter().any(|known| known.is_ipv4() == ip.is_ipv4()) => {
+                errors.invalid(&at, text, "must be one address, or one of each family");
+            }
+            Ok(ip) if ip.is_multicast() || ip.is_loopback() => errors.invalid(&at, text, "must be an address that others can reach"),
+            // Unspecified: of this family, but found on the machine.
+            Ok(ip) if ip.is_unspecified() => {}
+            Ok(ip) => ips.push(ip),
+            Err(_) => errors.invalid(&at, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+        }
+    }
+    ips
+}

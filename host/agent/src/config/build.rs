@@ -1,0 +1,151 @@
+//! The merged tree → settings, and the checks that span several fields.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use polylet_core::quantity;
+use serde_json::{Map, Value};
+
+use super::schema::{self, Field};
+use super::{duration, eviction, gates, kubelet};
+use crate::document::field::{At, Findings};
+use crate::settings::Settings;
+
+/// Checks what no field shows alone.
+pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings) {
+    let tree = &Tree(tree);
+    gates::check(tree.0, errors);
+    eviction::check_maps(tree.0, errors);
+    if tree.flag("serializeImagePulls") && tree.int("maxParallelImagePulls").is_some_and(|pulls| pulls > 1) {
+        let detail = "cannot be larger than 1 unless serializeImagePulls is false";
+        errors.invalid(&At::of("maxParallelImagePulls"), tree.int("maxParallelImagePulls"), detail);
+    }
+    if tree.int("imageGCLowThresholdPercent") >= tree.int("imageGCHighThresholdPercent") {
+        let detail = "must be less than imageGCHighThresholdPercent";
+        errors.invalid(&At::of("imageGCLowThresholdPercent"), tree.int("imageGCLowThresholdPercent"), detail);
+    }
+    let period = tree.duration("cpuCFSQuotaPeriod");
+    if !(Duration::from_millis(1)..=Duration::from_secs(1)).contains(&period) {
+        errors.invalid(&At::of("cpuCFSQuotaPeriod"), tree.text("cpuCFSQuotaPeriod"), "must be between 1ms and 1s, inclusive");
+    }
+    if let Some(text) = tree.inner("crashLoopBackOff", "maxContainerRestartPeriod") {
+        let period = duration::parse(&text).unwrap_or_default();
+        if !(Duration::from_secs(1)..=Duration::from_secs(300)).contains(&period) {
+            errors.invalid(&At::of("crashLoopBackOff.maxContainerRestartPeriod"), text, "must be between 1s and 300s, inclusive");
+        }
+    }
+    let enforced = tree.texts("enforceNodeAllocatable");
+    if !matches!(enforced.iter().map(String::as_str).collect::<Vec<_>>()[..], ["pods"] | ["none"] | []) {
+        let detail = "not supported yet (limits on the system's own cgroups): only [\"pods\"] and [\"none\"] are";
+        errors.invalid(&At::of("enforceNodeAllocatable"), Value::from(enforced), detail);
+    }
+    for field in ["podLogsDir", "staticPodPath", "resolvConf"] {
+        let path = tree.text(field);
+        if !path.is_empty() && !path.starts_with('/') {
+            errors.invalid(&At::of(field), path, "must be an absolute path");
+        }
+    }
+    for field in ["containerRuntimeEndpoint", "imageServiceEndpoint"] {
+        let endpoint = tree.text(field);
+        let socket = endpoint.strip_prefix("unix://").unwrap_or(&endpoint);
+        if !endpoint.is_empty() && !socket.starts_with('/') {
+            errors.invalid(&At::of(field), endpoint, "must be a Unix socket such as unix:///run/containerd/containerd.sock");
+        }
+    }
+    let domain = tree.text("clusterDomain");
+    if !domain.is_empty() && !domain.split('.').all(|l| !l.is_empty() && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')) {
+        errors.invalid(&At::of("clusterDomain"), domain, "must be a DNS domain such as cluster.local");
+    }
+}
+
+/// Takes a checked tree over into the settings.
+pub(super) fn apply(tree: &Map<String, Value>, settings: &mut Settings) {
+    let tree = Tree(tree);
+    let number = |name: &str| tree.int(name).unwrap_or_default();
+    let path = tree.text("staticPodPath");
+    settings.static_pod_path = (!path.is_empty()).then(|| PathBuf::from(path));
+    settings.paths.pod_logs = tree.text("podLogsDir").trim_end_matches('/').into();
+    settings.file_check = tree.duration("fileCheckFrequency");
+    settings.resync = tree.duration("syncFrequency");
+    settings.runtime_endpoint = tree.text("containerRuntimeEndpoint");
+    settings.image_endpoint = Some(tree.text("imageServiceEndpoint")).filter(|endpoint| !endpoint.is_empty());
+    settings.runtime_timeout = tree.duration("runtimeRequestTimeout");
+    let root = tree.text("cgroupRoot");
+    settings.cgroup_root = if root.is_empty() { "/".to_owned() } else { root };
+    settings.cgroups_per_qos = tree.flag("cgroupsPerQOS");
+    settings.enforce_pods = tree.texts("enforceNodeAllocatable").iter().any(|level| level == "pods");
+    settings.cluster_dns = tree.texts("clusterDNS");
+    settings.cluster_domain = tree.text("clusterDomain");
+    settings.resolv_conf = tree.text("resolvConf");
+    settings.cpu_quota = tree.flag("cpuCFSQuota");
+    settings.cpu_period_us = u64::try_from(tree.duration("cpuCFSQuotaPeriod").as_micros()).unwrap_or(100_000);
+    settings.pids_limit = u64::try_from(number("podPidsLimit")).ok().filter(|limit| *limit > 0);
+    settings.seccomp_default = tree.flag("seccompDefault");
+    settings.fail_cgroup_v1 = tree.flag("failCgroupV1");
+    settings.fail_swap_on = tree.flag("failSwapOn");
+    settings.oom_score_adj = i32::try_from(number("oomScoreAdj")).unwrap_or(-999);
+    settings.max_pods = u32::try_from(number("maxPods")).unwrap_or(110);
+    settings.parallel_pulls = match (tree.flag("serializeImagePulls"), tree.int("maxParallelImagePulls")) {
+        (true, _) => 1,
+        (false, Some(pulls)) => usize::try_from(pulls).unwrap_or(1).max(1),
+        // Upstream sets no bound then.
+        (false, None) => usize::MAX,
+    };
+    if let Some(Ok(period)) = tree.inner("crashLoopBackOff", "maxContainerRestartPeriod").map(|text| duration::parse(&text)) {
+        settings.crash_backoff_max = period;
+    }
+    let reserved = |resource: &str, read: fn(&str) -> Result<u64, quantity::QuantityError>| {
+        let amounts = ["kubeReserved", "systemReserved"].iter().filter_map(|map| tree.inner(map, resource));
+        amounts.filter_map(|text| read(&text).ok()).fold(0u64, u64::saturating_add)
+    };
+    settings.reserved_cpu = reserved("cpu", quantity::milli);
+    settings.reserved_memory = reserved("memory", quantity::whole);
+    settings.reserved_pids = reserved("pid", quantity::whole);
+    settings.thresholds = eviction::thresholds(tree.0);
+    settings.pressure_transition = tree.duration("evictionPressureTransitionPeriod");
+    settings.eviction_max_grace = Duration::from_secs(u64::try_from(number("evictionMaxPodGracePeriod")).unwrap_or(0));
+    let port = u16::try_from(number("healthzPort")).ok().filter(|port| *port > 0);
+    settings.health = port.and_then(|port| Some(SocketAddr::new(tree.text("healthzBindAddress").parse().ok()?, port)));
+    settings.log_json = tree.inner("logging", "format").as_deref() == Some("json");
+    let verbosity = tree.0.get("logging").and_then(|logging| logging.get("verbosity")).and_then(Value::as_u64);
+    settings.verbosity = verbosity.and_then(|level| u8::try_from(level).ok()).unwrap_or(0);
+}
+
+/// A checked tree, read with the table's defaults.
+struct Tree<'a>(&'a Map<String, Value>);
+
+impl Tree<'_> {
+    /// The value, or the default where there is none.
+    fn get(&self, name: &str) -> Value {
+        let Some(field) = kubelet::FIELDS.iter().find(|field| field.name == name) else { return Value::Null };
+        let absent = |value: &Value, field: &Field| value.is_null() || schema::zero_is_absent(field) && schema::is_zero(value);
+        self.0.get(name).filter(|value| !absent(value, field)).cloned().unwrap_or_else(|| schema::default_of(field))
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.get(name).as_str().unwrap_or_default().to_owned()
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.get(name).as_bool().unwrap_or_default()
+    }
+
+    fn int(&self, name: &str) -> Option<i64> {
+        self.get(name).as_i64()
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        duration::parse(&self.text(name)).unwrap_or_default()
+    }
+
+    fn texts(&self, name: &str) -> Vec<String> {
+        let list = self.get(name);
+        list.as_array().into_iter().flatten().filter_map(|entry| Some(entry.as_str()?.to_owned())).collect()
+    }
+
+    /// A text within a mapping.
+    fn inner(&self, name: &str, key: &str) -> Option<String> {
+        Some(self.0.get(name)?.get(key)?.as_str()?.to_owned())
+    }
+}

@@ -1,0 +1,259 @@
+//! `KubeletConfiguration` v1beta1: every field, its default, and how far this node honours it.
+//!
+//! The rule of the last column: what a node would do other than it was told to is refused; what has nothing to act on (no HTTPS endpoint, no
+//! API server) or only costs comfort is accepted with a warning.
+
+use super::schema::Shape::{
+    Any, Bool, BoolMap, Duration, Float, Int, Ints, Ip, Ips, Object, Objects, OneOf, Path, Quantity, Reservation, SignalDurations, Text,
+    TextMap, Texts, TextsMap, Thresholds,
+};
+use super::schema::Stand::{Honoured, Ignored, Only, Refused};
+use super::schema::{Field, Shape, Stand};
+
+/// Kind and version of the file.
+pub(super) const KIND: (&str, &str) = ("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration");
+
+const SERVER: Stand = Ignored("this node serves no kubelet HTTPS endpoint yet");
+const API: Stand = Ignored("this node talks to no API server yet");
+const PROFILING: Stand = Ignored("there is nothing to profile in this agent");
+const ROTATION: Stand = Ignored("this node rotates no container logs yet");
+const IMAGES: Stand = Ignored("this node collects no unused images yet");
+const RATE: Stand = Ignored("this node does not limit the rate of pulls yet, only their number");
+const PORT: Shape = Int(0, 65535);
+const I32: Shape = Int(i32::MIN as i64, i32::MAX as i64);
+const COUNT: Shape = Int(0, i32::MAX as i64);
+const PERCENT: Shape = Int(0, 100);
+
+const fn row(name: &'static str, kind: &'static str, default: &'static str, shape: Shape, stand: Stand) -> Field {
+    Field { name, kind, default, shape, stand }
+}
+
+/// All fields, in upstream's order.
+pub(super) const FIELDS: &[Field] = &[
+    row("enableServer", "*bool", "true", Bool, SERVER),
+    row("staticPodPath", "string", "''", Path, Honoured),
+    row("podLogsDir", "string", "/var/log/pods/", Path, Honoured),
+    row("syncFrequency", "metav1.Duration", "1m", Duration, Honoured),
+    row("fileCheckFrequency", "metav1.Duration", "20s", Duration, Honoured),
+    row("httpCheckFrequency", "metav1.Duration", "20s", Duration, Ignored("this node fetches no manifests yet")),
+    row("staticPodURL", "string", "''", Text, Refused("manifests from a URL")),
+    row("staticPodURLHeader", "map[string][]string", "null", TextsMap, Refused("manifests from a URL")),
+    row("address", "string", "0.0.0.0", Ip, SERVER),
+    row("port", "int32", "10250", PORT, SERVER),
+    row("readOnlyPort", "int32", "0", PORT, SERVER),
+    row("tlsCertFile", "string", "''", Path, SERVER),
+    row("tlsPrivateKeyFile", "string", "''", Path, SERVER),
+    row("tlsCipherSuites", "[]string", "null", Texts, SERVER),
+    row("tlsCurvePreferences", "[]int32", "null", Ints, SERVER),
+    row("tlsMinVersion", "string", "''", Text, SERVER),
+    row("rotateCertificates", "bool", "false", Bool, API),
+    row("serverTLSBootstrap", "bool", "false", Bool, API),
+    row("authentication", "KubeletAuthentication", "null", Object(AUTHENTICATION), Honoured),
+    row("authorization", "KubeletAuthorization", "null", Object(AUTHORIZATION), Honoured),
+    row("registryPullQPS", "*int32", "5", COUNT, RATE),
+    row("registryBurst", "int32", "10", COUNT, RATE),
+    row("imagePullCredentialsVerificationPolicy", "ImagePullCredentialsVerificationPolicy", "null", OneOf(VERIFICATION),
+        Only(&["NeverVerify", "NeverVerifyPreloadedImages"], "image pull credentials")),
+    row("preloadedImagesVerificationAllowlist", "[]string", "null", Texts, Refused("image pull credentials")),
+    row("eventRecordQPS", "*int32", "50", COUNT, API),
+    row("eventBurst", "int32", "100", COUNT, API),
+    row("enableDebuggingHandlers", "*bool", "true", Bool, SERVER),
+    row("enableContentionProfiling", "bool", "false", Bool, PROFILING),
+    row("healthzPort", "*int32", "10248", PORT, Honoured),
+    row("healthzBindAddress", "string", "127.0.0.1", Ip, Honoured),
+    row("oomScoreAdj", "*int32", "-999", Int(-1000, 1000), Honoured),
+    row("clusterDomain", "string", "''", Text, Honoured),
+    row("clusterDNS", "[]string", "null", Ips, Honoured),
+    row("streamingConnectionIdleTimeout", "metav1.Duration", "4h", Duration, SERVER),
+    row("nodeStatusUpdateFrequency", "metav1.Duration", "10s", Duration, API),
+    row("nodeStatusReportFrequency", "metav1.Duration", "5m", Duration, API),
+    row("nodeLeaseDurationSeconds", "int32", "40", COUNT, API),
+    row("imageMinimumGCAge", "metav1.Duration", "2m", Duration, IMAGES),
+    row("imageMaximumGCAge", "metav1.Duration", "0s", Duration, IMAGES),
+    row("imageGCHighThresholdPercent", "*int32", "85", PERCENT, IMAGES),
+    row("imageGCLowThresholdPercent", "*int32", "80", PERCENT, IMAGES),
+    row("volumeStatsAggPeriod", "metav1.Duration", "1m", Duration, Ignored("this node measures no volumes yet")),
+    row("kubeletCgroups", "string", "''", Text, Refused("a cgroup for the agent")),
+    row("systemCgroups", "string", "''", Text, Refused("a cgroup for system processes")),
+    row("cgroupRoot", "string", "''", Text, Honoured),
+    row("cgroupsPerQOS", "*bool", "true", Bool, Honoured),
+    row("cgroupDriver", "string", "cgroupfs", OneOf(&["cgroupfs", "systemd"]), Only(&["cgroupfs"], "systemd slices")),
+    row("cpuManagerPolicy", "string", "None", OneOf(&["None", "none", "static"]), Only(&["None", "none"], "exclusive CPUs")),
+    row("singleProcessOOMKill", "*bool", "null", Bool, Refused("a choice of how the OOM killer kills")),
+    row("cpuManagerPolicyOptions", "map[string]string", "null", TextMap, Refused("exclusive CPUs")),
+    row("cpuManagerReconcilePeriod", "metav1.Duration", "10s", Duration, Ignored("there is no CPU manager yet")),
+    row("memoryManagerPolicy", "string", "None", OneOf(&["None", "none", "Static"]), Only(&["None", "none"], "the memory manager")),
+    row("topologyManagerPolicy", "string", "none", OneOf(TOPOLOGY), Only(&["none"], "the topology manager")),
+    row("topologyManagerScope", "string", "container", OneOf(&["container", "pod"]), Ignored("there is no topology manager yet")),
+    row("topologyManagerPolicyOptions", "map[string]string", "null", TextMap, Refused("the topology manager")),
+    row("qosReserved", "map[string]string", "null", TextMap, Refused("reserving memory for a class")),
+    row("runtimeRequestTimeout", "metav1.Duration", "2m", Duration, Honoured),
+    row("hairpinMode", "string", "promiscuous-bridge", OneOf(HAIRPIN), Ignored("the CNI configuration decides it")),
+    row("maxPods", "int32", "110", COUNT, Honoured),
+    row("podCIDR", "string", "''", Text, Ignored("the CNI configuration holds the ranges")),
+    row("podPidsLimit", "*int64", "-1", Int(-1, i64::MAX), Honoured),
+    row("resolvConf", "*string", "/etc/resolv.conf", Path, Honoured),
+    row("runOnce", "bool", "false", Bool, Refused("running once, which upstream has removed too")),
+    row("cpuCFSQuota", "*bool", "true", Bool, Honoured),
+    row("cpuCFSQuotaPeriod", "*metav1.Duration", "100ms", Duration, Honoured),
+    row("nodeStatusMaxImages", "*int32", "50", I32, API),
+    row("maxOpenFiles", "int64", "1000000", Int(0, i64::MAX), Ignored("the agent keeps the limit that it was started with")),
+    row("contentType", "string", "application/vnd.kubernetes.protobuf", Text, API),
+    row("kubeAPIQPS", "*int32", "50", I32, API),
+    row("kubeAPIBurst", "int32", "100", COUNT, API),
+    row("serializeImagePulls", "*bool", "true", Bool, Honoured),
+    row("maxParallelImagePulls", "*int32", "null", Int(1, i32::MAX as i64), Honoured),
+    row("evictionHard", "map[string]string", "null", Thresholds, Honoured),
+    row("evictionSoft", "map[string]string", "null", Thresholds, Honoured),
+    row("evictionSoftGracePeriod", "map[string]string", "null", SignalDurations, Honoured),
+    row("evictionPressureTransitionPeriod", "metav1.Duration", "5m", Duration, Honoured),
+    row("evictionMaxPodGracePeriod", "int32", "0", COUNT, Honoured),
+    row("evictionMinimumReclaim", "map[string]string", "null", Thresholds, Honoured),
+    row("mergeDefaultEvictionSettings", "*bool", "false", Bool, Honoured),
+    row("podsPerCore", "int32", "0", COUNT, Refused("a number of pods per core; maxPods is")),
+    row("enableControllerAttachDetach", "*bool", "true", Bool, API),
+    row("protectKernelDefaults", "bool", "false", Bool, Refused("a check of kernel settings")),
+    row("makeIPTablesUtilChains", "*bool", "true", Bool, Ignored("this node makes no iptables chains")),
+    row("iptablesMasqueradeBit", "*int32", "14", Int(0, 31), Ignored("this node makes no iptables chains")),
+    row("iptablesDropBit", "*int32", "15", Int(0, 31), Ignored("this node makes no iptables chains")),
+    row("featureGates", "map[string]bool", "null", BoolMap, Honoured),
+    row("failSwapOn", "*bool", "true", Bool, Honoured),
+    row("memorySwap", "MemorySwapConfiguration", "null", Object(MEMORY_SWAP), Honoured),
+    row("containerLogMaxSize", "string", "10Mi", Quantity, ROTATION),
+    row("containerLogMaxFiles", "*int32", "5", Int(2, i32::MAX as i64), ROTATION),
+    row("containerLogMaxWorkers", "*int32", "1", Int(1, i32::MAX as i64), ROTATION),
+    row("containerLogMonitorInterval", "*metav1.Duration", "10s", Duration, ROTATION),
+    row("configMapAndSecretChangeDetectionStrategy", "ResourceChangeDetectionStrategy", "Watch", OneOf(&["Cache", "Get", "Watch"]), API),
+    row("systemReserved", "map[string]string", "null", Reservation, Honoured),
+    row("kubeReserved", "map[string]string", "null", Reservation, Honoured),
+    row("reservedSystemCPUs", "string", "''", Text, Refused("reserving CPUs by number")),
+    row("showHiddenMetricsForVersion", "string", "''", Text, Ignored("no metric is hidden")),
+    row("systemReservedCgroup", "string", "''", Text, Refused("limits on the system's own cgroups")),
+    row("kubeReservedCgroup", "string", "''", Text, Refused("limits on the system's own cgroups")),
+    row("enforceNodeAllocatable", "[]string", "[pods]", Texts, Honoured),
+    row("allowedUnsafeSysctls", "[]string", "[]", Texts, Refused("unsafe sysctls")),
+    row("defaultPodSysctls", "map[string]string", "null", TextMap, Refused("default sysctls of pods")),
+    row("volumePluginDir", "string", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/", Path, Ignored("there are no volume plugins yet")),
+    row("providerID", "string", "''", Text, API),
+    row("kernelMemcgNotification", "bool", "false", Bool, Ignored("pressure is noticed by sampling")),
+    row("logging", "logsapi.LoggingConfiguration", "null", Object(LOGGING), Honoured),
+    row("enableSystemLogHandler", "*bool", "true", Bool, SERVER),
+    row("enableSystemLogQuery", "*bool", "false", Bool, SERVER),
+    row("shutdownGracePeriod", "metav1.Duration", "0s", Duration, Refused("graceful shutdown of the node")),
+    row("shutdownGracePeriodCriticalPods", "metav1.Duration", "0s", Duration, Refused("graceful shutdown of the node")),
+    row("shutdownGracePeriodByPodPriority", "[]ShutdownGracePeriodByPodPriority", "null", Objects(SHUTDOWN), Refused("graceful shutdown of the node")),
+    row("crashLoopBackOff", "CrashLoopBackOffConfig", "null", Object(CRASH_LOOP), Honoured),
+    row("reservedMemory", "[]MemoryReservation", "null", Objects(MEMORY_RESERVATION), Refused("the memory manager")),
+    row("enableProfilingHandler", "*bool", "true", Bool, SERVER),
+    row("enableDebugFlagsHandler", "*bool", "true", Bool, SERVER),
+    row("seccompDefault", "*bool", "false", Bool, Honoured),
+    row("memoryThrottlingFactor", "*float64", "null", Float, Ignored("a qos policy sets memory.high")),
+    row("memoryReservationPolicy", "MemoryReservationPolicy", "None", OneOf(&["None", "TieredReservation"]), Only(&["None"], "memory reservation; a qos policy can set memory.min and memory.low")),
+    row("registerWithTaints", "[]v1.Taint", "null", Any, API),
+    row("registerNode", "*bool", "true", Bool, API),
+    row("tracing", "*tracingapi.TracingConfiguration", "null", Any, Ignored("this node exports no traces yet")),
+    row("localStorageCapacityIsolation", "*bool", "true", Bool, Refused("switching local storage accounting off")),
+    row("containerRuntimeEndpoint", "string", "unix:///run/containerd/containerd.sock", Text, Honoured),
+    row("imageServiceEndpoint", "string", "''", Text, Honoured),
+    row("failCgroupV1", "*bool", "true", Bool, Honoured),
+    row("userNamespaces", "*UserNamespaces", "null", Object(USER_NAMESPACES), Honoured),
+];
+
+const VERIFICATION: &[&str] = &["AlwaysVerify", "NeverVerify", "NeverVerifyAllowlistedImages", "NeverVerifyPreloadedImages"];
+const TOPOLOGY: &[&str] = &["best-effort", "none", "restricted", "single-numa-node"];
+const HAIRPIN: &[&str] = &["hairpin-veth", "none", "promiscuous-bridge"];
+
+const AUTHENTICATION: &[Field] = &[
+    row("x509", "KubeletX509Authentication", "null", Object(&[row("clientCAFile", "string", "''", Path, SERVER)]), Honoured),
+    row("webhook", "KubeletWebhookAuthentication", "null", Object(&[
+        row("enabled", "*bool", "true", Bool, SERVER),
+        row("cacheTTL", "metav1.Duration", "2m", Duration, SERVER),
+    ]), Honoured),
+    row("anonymous", "KubeletAnonymousAuthentication", "null", Object(&[row("enabled", "*bool", "false", Bool, SERVER)]), Honoured),
+];
+
+const AUTHORIZATION: &[Field] = &[
+    row("mode", "KubeletAuthorizationMode", "Webhook", OneOf(&["AlwaysAllow", "Webhook"]), SERVER),
+    row("webhook", "KubeletWebhookAuthorization", "null", Object(&[
+        row("cacheAuthorizedTTL", "metav1.Duration", "5m", Duration, SERVER),
+        row("cacheUnauthorizedTTL", "metav1.Duration", "30s", Duration, SERVER),
+    ]), Honoured),
+];
+
+const MEMORY_SWAP: &[Field] =
+    &[row("swapBehavior", "string", "''", OneOf(&["LimitedSwap", "NoSwap"]), Only(&["", "NoSwap"], "swap for pods"))];
+
+const CRASH_LOOP: &[Field] = &[row("maxContainerRestartPeriod", "*metav1.Duration", "null", Duration, Honoured)];
+
+const MEMORY_RESERVATION: &[Field] =
+    &[row("numaNode", "int32", "0", COUNT, Honoured), row("limits", "v1.ResourceList", "null", TextMap, Honoured)];
+
+const SHUTDOWN: &[Field] =
+    &[row("priority", "int32", "0", I32, Honoured), row("shutdownGracePeriodSeconds", "int64", "0", COUNT, Honoured)];
+
+const USER_NAMESPACES: &[Field] = &[row("idsPerPod", "*int64", "65536", Int(65536, u32::MAX as i64), Refused("user namespaces"))];
+
+const LOGGING: &[Field] = &[
+    row("format", "string", "text", OneOf(&["json", "text"]), Honoured),
+    row("flushFrequency", "any", "5s", Any, Ignored("log lines are written at once")),
+    row("verbosity", "uint32", "0", Int(0, 10), Honoured),
+    row("vmodule", "any", "null", Any, Ignored("there are no Go files to choose from")),
+    row("options", "any", "null", Any, Ignored("log lines are written at once")),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::schema::{check, default_of};
+    use crate::document::field::{At, Findings};
+    use serde_json::{Map, Value};
+
+    /// Upstream's structs that this kind is made of, with the table for each.
+    const STRUCTS: &[(&str, &[Field])] = &[
+        ("KubeletConfiguration", FIELDS),
+        ("KubeletAuthentication", AUTHENTICATION),
+        ("KubeletAuthorization", AUTHORIZATION),
+        ("MemoryReservation", MEMORY_RESERVATION),
+        ("ShutdownGracePeriodByPodPriority", SHUTDOWN),
+        ("MemorySwapConfiguration", MEMORY_SWAP),
+        ("CrashLoopBackOffConfig", CRASH_LOOP),
+        ("UserNamespaces", USER_NAMESPACES),
+    ];
+
+    #[test]
+    fn the_table_is_upstreams() {
+        let facts = include_str!("../../tests/kubelet-config-v1beta1.tsv");
+        let mut rows = 0;
+        for line in facts.lines().filter(|line| !line.starts_with('#')) {
+            let [owner, name, kind, default] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let Some((_, table)) = STRUCTS.iter().find(|(known, _)| *known == owner) else { continue };
+            let field = table.iter().find(|field| field.name == name).unwrap_or_else(|| panic!("{owner}.{name} is missing"));
+            assert_eq!(field.kind, kind, "{owner}.{name}");
+            rows += 1;
+            // A default in words, or in several lines of a map, is compared by eye.
+            let default = default.split(' ').next().unwrap_or_default();
+            if !default.is_empty() && !matches!(name, "evictionHard" | "logging") {
+                let default = if default == "nil" { "null" } else { default };
+                let upstream: Value = serde_saphyr::from_str(default).unwrap();
+                let own = default_of(field);
+                let same = own == upstream || own.as_str().map(str::to_lowercase) == upstream.as_str().map(str::to_lowercase);
+                assert!(same || own.is_null() && upstream.is_null(), "{owner}.{name}: {own} here, {upstream} there");
+            }
+        }
+        assert_eq!(rows, STRUCTS.iter().map(|(_, table)| table.len()).sum::<usize>());
+    }
+
+    #[test]
+    fn every_default_is_accepted_without_a_word() {
+        fn all(fields: &[Field]) -> Map<String, Value> {
+            let entry = |field: &Field| match field.shape {
+                Object(inner) => (field.name.to_owned(), Value::Object(all(inner))),
+                _ => (field.name.to_owned(), default_of(field)),
+            };
+            fields.iter().map(entry).collect()
+        }
+        let (mut errors, mut warnings) = (Findings::default(), Findings::default());
+        check(&all(FIELDS), FIELDS, &At::root(), &mut errors, &mut warnings);
+        assert_eq!((errors.0, warnings.0), (vec![], vec![]));
+    }
+}

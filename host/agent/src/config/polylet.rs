@@ -1,0 +1,58 @@
+//! `PolyletConfiguration` v1alpha1: what this agent has beyond the kubelet. Every field may be left out.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::duration;
+use super::schema::Shape::{Bool, Duration, Object, Path as PathShape};
+use super::schema::Stand::Honoured;
+use super::schema::{Field, Shape};
+use crate::settings::Settings;
+
+/// Kind and version of the file.
+pub(super) const KIND: (&str, &str) = ("polylet.io/v1alpha1", "PolyletConfiguration");
+
+const fn row(name: &'static str, kind: &'static str, default: &'static str, shape: Shape) -> Field {
+    Field { name, kind, default, shape, stand: Honoured }
+}
+
+/// All fields. Directories are below the root directory by default.
+pub(super) const FIELDS: &[Field] = &[
+    row("policyDirectory", "string", "''", PathShape),
+    row("cacheDirectory", "string", "''", PathShape),
+    row("stateDirectory", "string", "''", PathShape),
+    row("adminSocket", "string", "''", PathShape),
+    row("policies", "PolicyBounds", "null", Object(BOUNDS)),
+];
+
+/// What policies may do.
+const BOUNDS: &[Field] = &[
+    row("allowGiveUp", "*bool", "false", Bool),
+    row("allowTier", "*bool", "false", Bool),
+    row("probeMercy", "*duration", "1m", Duration),
+];
+
+/// Takes a checked document over into the settings.
+pub(super) fn apply(map: &Map<String, Value>, settings: &mut Settings) {
+    let path = |name: &str| map.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(|text| Path::new(text).to_owned());
+    let directories = [
+        ("policyDirectory", &mut settings.policy_dir),
+        ("cacheDirectory", &mut settings.policy_cache),
+        ("stateDirectory", &mut settings.state_dir),
+        ("adminSocket", &mut settings.admin_socket),
+    ];
+    for (name, slot) in directories {
+        if let Some(path) = path(name) {
+            *slot = path;
+        }
+    }
+    let bounds = map.get("policies").and_then(Value::as_object).cloned().unwrap_or_default();
+    let flag = |name: &str, default: bool| bounds.get(name).and_then(Value::as_bool).unwrap_or(default);
+    let own = &mut settings.policy_bounds;
+    own.allow_give_up = flag("allowGiveUp", own.allow_give_up);
+    own.allow_tier = flag("allowTier", own.allow_tier);
+    if let Some(mercy) = bounds.get("probeMercy").and_then(Value::as_str).and_then(|text| duration::parse(text).ok()) {
+        own.probe_mercy = mercy;
+    }
+}

@@ -1,0 +1,198 @@
+//! Files and flags written, settings and problems compared.
+
+use std::fs;
+use std::time::Duration;
+
+use super::*;
+use crate::config::schema::Shape;
+use crate::flags::{FIELDS, SWITCHES};
+use polylet_core::config::Quantity;
+
+/// A place for configuration files, and flags that point there.
+struct World {
+    dir: tempfile::TempDir,
+    flags: Flags,
+}
+
+const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+
+impl World {
+    fn new() -> Self {
+        let flags = Flags { root_dir: "/var/lib/kubelet".into(), hostname_override: Some("N1".into()), ..Flags::default() };
+        Self { dir: tempfile::tempdir().unwrap(), flags }
+    }
+
+    fn config(mut self, text: &str) -> Self {
+        let path = self.dir.path().join("config.yaml");
+        fs::write(&path, format!("{HEAD}{text}")).unwrap();
+        self.flags.config = Some(path);
+        self
+    }
+
+    fn polylet(mut self, text: &str) -> Self {
+        let path = self.dir.path().join("polylet.yaml");
+        fs::write(&path, format!("apiVersion: polylet.io/v1alpha1\nkind: PolyletConfiguration\n{text}")).unwrap();
+        self.flags.polylet_config = Some(path);
+        self
+    }
+
+    fn drop_in(mut self, name: &str, text: &str) -> Self {
+        let dir = self.dir.path().join("conf.d");
+        fs::create_dir_all(dir.join(name).parent().unwrap()).unwrap();
+        fs::write(dir.join(name), format!("{HEAD}{text}")).unwrap();
+        self.flags.config_dir = Some(dir);
+        self
+    }
+
+    fn flag(mut self, name: &str, text: &str) -> Self {
+        let (name, path, _) = FIELDS.iter().find(|(known, _, _)| *known == name).unwrap();
+        self.flags.fields.push((name, path, text.to_owned()));
+        self
+    }
+
+    #[track_caller]
+    fn settings(&self) -> Settings {
+        load(&self.flags).unwrap().settings
+    }
+
+    #[track_caller]
+    fn problems(&self, expected: &[&str]) {
+        let told = match load(&self.flags) {
+            Ok(loaded) => loaded.warnings,
+            Err(error) => error.problems,
+        };
+        let place = format!("{}/", self.dir.path().display());
+        let told: Vec<String> = told.iter().map(|problem| problem.to_string().replace(&place, "")).collect();
+        assert_eq!(told, expected);
+    }
+}
+
+#[test]
+fn without_a_file_the_flags_defaults_hold() {
+    let settings = World::new().settings();
+    let mut expected = Settings::below("/var/lib/kubelet", "n1");
+    expected.verbosity = 0;
+    assert_eq!(settings, expected);
+    assert_eq!(settings.thresholds, []);
+}
+
+#[test]
+fn an_empty_file_brings_the_default_thresholds() {
+    let settings = World::new().config("").settings();
+    let found: Vec<(&str, Quantity)> = settings.thresholds.iter().map(|t| (t.signal.as_str(), t.below)).collect();
+    assert_eq!(found, [
+        ("memory.available", Quantity::Amount(100 << 20)),
+        ("nodefs.available", Quantity::Percent(10.0)),
+        ("nodefs.inodesFree", Quantity::Percent(5.0)),
+        ("imagefs.available", Quantity::Percent(15.0)),
+        ("imagefs.inodesFree", Quantity::Percent(5.0)),
+    ]);
+}
+
+#[test]
+fn thresholds_replace_or_merge() {
+    let signals = |world: World| world.settings().thresholds.iter().map(|t| t.signal.clone()).collect::<Vec<_>>().join(" ");
+    assert_eq!(signals(World::new().config("evictionHard: {pid.available: '5%'}")), "pid.available");
+    let merged = "mergeDefaultEvictionSettings: true\nevictionHard: {memory.available: 1Gi}";
+    assert_eq!(signals(World::new().config(merged)).split(' ').count(), 5);
+    assert_eq!(World::new().config(merged).settings().thresholds[0].below, Quantity::Amount(1 << 30));
+    let dropped = World::new().config("").drop_in("a.conf", "evictionHard: {memory.available: 1Gi, nodefs.available: null}");
+    assert_eq!(signals(dropped), "memory.available nodefs.inodesFree imagefs.available imagefs.inodesFree");
+    // Without a file there is nothing to merge with; a flag replaces.
+    assert_eq!(signals(World::new().drop_in("a.conf", "evictionHard: {memory.available: 1Gi}")), "memory.available");
+    let flag = World::new().config("").flag("eviction-hard", "memory.available<5%,pid.available<10");
+    assert_eq!(signals(flag), "memory.available pid.available");
+    let soft = World::new().config("evictionHard: {}\nevictionSoft: {memory.available: 10%}\nevictionSoftGracePeriod: {memory.available: 1m}");
+    assert_eq!(soft.settings().thresholds[0].grace, Some(Duration::from_secs(60)));
+}
+
+#[test]
+fn later_layers_win() {
+    let world = World::new()
+        .config("maxPods: 10\nclusterDNS: [10.0.0.1]\npodPidsLimit: 5")
+        .drop_in("10.conf", "maxPods: 20\nclusterDNS: [10.0.0.2]")
+        .drop_in("20/x.conf", "maxPods: 30")
+        .drop_in("30.txt", "maxPods: 99")
+        .drop_in("40.conf", "podPidsLimit: null");
+    let settings = world.settings();
+    assert_eq!((settings.max_pods, settings.cluster_dns, settings.pids_limit), (30, vec!["10.0.0.2".to_owned()], None));
+    let world = world.flag("max-pods", "40").flag("logging-format", "json").flag("v", "4");
+    let settings = world.settings();
+    assert_eq!((settings.max_pods, settings.log_json, settings.verbosity), (40, true, 4));
+}
+
+#[test]
+fn fields_become_settings() {
+    let settings = World::new()
+        .config(
+            "staticPodPath: manifests/\npodLogsDir: /logs/\nsyncFrequency: 30s\nhealthzPort: 0\ncgroupRoot: /test\nserializeImagePulls: false\n\
+             maxParallelImagePulls: 4\nkubeReserved: {cpu: 100m, memory: 1Gi}\nsystemReserved: {cpu: 200m, pid: '100'}\n\
+             crashLoopBackOff: {maxContainerRestartPeriod: 5s}\ncpuCFSQuotaPeriod: 50ms\nenforceNodeAllocatable: [none]\nlogging: {format: json}\n\
+             resolvConf: ''\nmaxPods: 0\n",
+        )
+        .settings();
+    let path = settings.static_pod_path.unwrap();
+    assert!(path.is_absolute() && path.ends_with("manifests"), "{}", path.display());
+    assert_eq!(settings.paths.pod_logs, PathBuf::from("/logs"));
+    assert_eq!((settings.resync, settings.health, settings.cgroup_root.as_str()), (Duration::from_secs(30), None, "/test"));
+    assert_eq!((settings.parallel_pulls, settings.cpu_period_us, settings.enforce_pods), (4, 50_000, false));
+    assert_eq!((settings.reserved_cpu, settings.reserved_memory, settings.reserved_pids), (300, 1 << 30, 100));
+    assert_eq!((settings.crash_backoff_max, settings.log_json), (Duration::from_secs(5), true));
+    assert_eq!((settings.resolv_conf.as_str(), settings.max_pods), ("", 110));
+}
+
+#[test]
+fn our_own_file() {
+    let settings = World::new().polylet("policyDirectory: policies\npolicies: {allowTier: true, probeMercy: 5s}").settings();
+    assert!(settings.policy_dir.is_absolute() && settings.policy_dir.ends_with("policies"));
+    assert_eq!(settings.state_dir, PathBuf::from("/var/lib/kubelet/polylet"));
+    let bounds = settings.policy_bounds;
+    assert_eq!((bounds.allow_give_up, bounds.allow_tier, bounds.probe_mercy), (false, true, Duration::from_secs(5)));
+}
+
+#[test]
+fn all_problems_come_together_and_name_their_layer() {
+    let world = World::new()
+        .config("maxpods: 5\ncgroupDriver: systemd\nsyncFrequency: 5\n")
+        .drop_in("a.conf", "evictionHard: {memory.free: 5%}\n")
+        .polylet("probeMercy: 5s\n")
+        .flag("max-pods", "many");
+    world.problems(&[
+        "config.yaml: maxpods: Unknown field: did you mean \"maxPods\"?",
+        "config.yaml: cgroupDriver: Invalid value: \"systemd\": not supported yet (systemd slices): only \"cgroupfs\" is",
+        "config.yaml: syncFrequency: Invalid value: 5: must be a duration such as 30s or 1m30s, not a number",
+        "conf.d/a.conf: evictionHard[memory.free]: Unsupported value: \"memory.free\": supported values: \"memory.available\", \
+         \"nodefs.available\", \"nodefs.inodesFree\", \"imagefs.available\", \"imagefs.inodesFree\", \"containerfs.available\", \
+         \"containerfs.inodesFree\", \"pid.available\"",
+        "flag --max-pods: maxPods: Invalid value: \"many\": must be a whole number, not a string",
+        "polylet.yaml: probeMercy: Unknown field",
+    ]);
+}
+
+#[test]
+fn what_has_no_effect_is_a_warning() {
+    let world = World::new().config("rotateCertificates: true\nport: 10250\nauthentication: {x509: {clientCAFile: ca.crt}}\n");
+    world.problems(&[
+        "config.yaml: rotateCertificates: Invalid value: true: has no effect: this node talks to no API server yet",
+        "config.yaml: authentication.x509.clientCAFile: Invalid value: \"ca.crt\": has no effect: this node serves no kubelet HTTPS endpoint yet",
+    ]);
+}
+
+#[test]
+fn flags_without_use_are_refused_or_named() {
+    let mut world = World::new();
+    let other = |name: &str| crate::flags::OTHERS.iter().find(|other| other.name == name).unwrap();
+    world.flags.others = vec![(other("vmodule"), "a=1".into())];
+    world.problems(&["flag --vmodule: \"a=1\" has no effect: there are no Go files to choose from"]);
+    world.flags.others.push((other("kubeconfig"), "/k".into()));
+    world.problems(&["flag --kubeconfig: \"/k\" is not supported yet: this node talks to no API server yet and runs static pods only"]);
+}
+
+#[test]
+fn every_flag_has_its_field_and_switches_are_the_booleans() {
+    for (name, path, _) in FIELDS {
+        let steps: Vec<&str> = path.split('.').collect();
+        let field = layers::find(kubelet::FIELDS, &steps).unwrap_or_else(|| panic!("--{name}: no field {path}"));
+        assert_eq!(matches!(field.shape, Shape::Bool), SWITCHES.contains(name), "--{name}");
+    }
+}

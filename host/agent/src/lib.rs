@@ -1,0 +1,21 @@
+//! The agent as a library: what the binary `polylet` is made of.
+//!
+//! Reading order:
+//! - what the operator wrote: [`document`] (bytes → a tree, errors by field), [`flags`] and [`config`] (→ `Settings`)
+//! - what the operator wants to run: [`source`] (manifests → full sets of pods)
+
+//! - what the agent is: [`settings`] → [`boot`] → [`run`]; [`perform`] carries out effects, [`tell`] says them
+//! - policies and people: [`policies`], [`admin`], [`cli`], [`explain`]
+
+pub mod admin;
+pub mod boot;
+pub mod cli;
+pub mod document;
+pub mod explain;
+pub mod perform;
+pub mod policies;
+pub mod run;
+pub mod sampling;
+pub mod settings;
+pub mod source;
+pub mod tell;

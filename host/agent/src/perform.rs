@@ -1,0 +1,398 @@
+//! Carries out what the core asks for: one match from [`Act`] to an adapter, each act a task of its own, its end an event.
+//!
+//! **Invariant:** nothing here decides. An act is done as it was asked for, or fails with an error that names operation and object.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use polylet_core::effect::Act;
+use polylet_core::event::{CallError, CallErrorKind, Event, Outcome};
+use polylet_core::id::{ContainerId, ContainerName, EffectId, PodUid, SandboxId};
+use polylet_core::observed::Image;
+use polylet_core::pod::{Handler, Pod, ProbeKind, QosClass};
+use polylet_core::question::qos::Placement;
+use polylet_core::sample::Sample;
+use polylet_machine::cgroup::{CgroupTree, LimitOptions, pod_limits};
+use polylet_machine::{facts, hosts, logs, volume};
+use polylet_probe::{ExecEnd, exec_outcome, hook_http, probe};
+use polylet_runtime::{
+    Client, ContainerInputs, NodeContext, Operation, TranslateError, container_config, exec_probe_command, hostname,
+    sandbox_config, spec_container, target_of, verbs,
+};
+use polylet_proto::cri::PodSandboxConfig;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use crate::sampling::Sampler;
+
+/// Everything that acts need. Shared by all tasks.
+pub struct Performer {
+    /// The runtime.
+    pub client: Client,
+    /// What translation needs of the node.
+    pub node: NodeContext,
+    /// None with `cgroupsPerQOS: false`.
+    pub cgroups: Option<CgroupTree>,
+    /// Parent of all pods where there are no cgroups per class.
+    pub cgroup_root: String,
+    /// Bears on pods' cgroups.
+    pub limits: LimitOptions,
+    /// Reads statistics.
+    pub sampler: Sampler,
+    /// Pods that have been prepared, with the tier they stand in: for the tiers' shares and for sampling.
+    pub prepared: Prepared,
+}
+
+/// Pods that have been prepared.
+pub type Prepared = Arc<Mutex<BTreeMap<PodUid, (Arc<Pod>, QosClass)>>>;
+
+/// Locks, whatever a thread that panicked left: the map is whole between two statements.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Acts under way, for cancelling.
+#[derive(Default)]
+pub struct UnderWay(BTreeMap<EffectId, AbortHandle>);
+
+impl UnderWay {
+    /// Begins an act; its end arrives in `inbox`.
+    pub fn begin(&mut self, performer: &Arc<Performer>, inbox: &mpsc::Sender<Event>, id: EffectId, act: Act) {
+        let (performer, inbox) = (performer.clone(), inbox.clone());
+        let task = tokio::spawn(async move {
+            let event = performer.perform(id, act).await;
+            // A closed inbox: the agent is on its way out.
+            let _closed = inbox.send(event).await;
+        });
+        self.0.insert(id, task.abort_handle());
+    }
+
+    /// An act has ended.
+    pub fn ended(&mut self, id: EffectId) {
+        self.0.remove(&id);
+    }
+
+    /// Drops an act's future; returns the event that ends it, unless it has ended by itself.
+    pub fn cancel(&mut self, id: EffectId) -> Option<Event> {
+        let task = self.0.remove(&id)?;
+        task.abort();
+        let error = CallError {
+            operation: "cancel".into(),
+            object: id.to_string(),
+            kind: CallErrorKind::Cancelled,
+            message: "no longer wanted".into(),
+        };
+        Some(Event::Done { id, result: Err(error) })
+    }
+}
+
+impl Performer {
+    async fn perform(&self, id: EffectId, act: Act) -> Event {
+        let result = match act {
+            Act::List => return Event::Listed { id, result: polylet_runtime::list(&self.client).await },
+            Act::Observe(pod) => {
+                let result = polylet_runtime::observe(&self.client, &pod).await;
+                return Event::Observed { id, pod, result };
+            }
+            Act::Sample => return Event::Sampled { id, result: Ok(Arc::new(self.sample().await)) },
+            Act::InspectImage { image } => verbs::inspect_image(&self.client, &image).await.map(Outcome::Image),
+            Act::PullImage { pod, image } => self.pull(&pod, &image).await,
+            Act::Prepare { pod, placement } => self.prepare(&pod, &placement).await,
+            Act::RunSandbox { pod, attempt, placement } => self.run_sandbox(&pod, attempt, &placement).await,
+            Act::CreateContainer { pod, container, attempt, sandbox, image, ips, placement } => {
+                self.create(&pod, &container, attempt, &sandbox, image, ips, &placement).await
+            }
+            Act::StartContainer { pod, container, id } => self.start(&pod, &container, &id).await,
+            Act::Hook { pod, container, handler, ips, budget } => self.hook(&pod, &container, handler, &ips, budget).await,
+            Act::StopContainer { id, timeout, .. } => unit(verbs::stop_container(&self.client, &id, timeout).await),
+            Act::RemoveContainer { id, keep_log } => self.remove(&id, keep_log).await,
+            Act::StopSandbox { id } => unit(verbs::stop_sandbox(&self.client, &id).await),
+            Act::RemoveSandbox { id } => unit(verbs::remove_sandbox(&self.client, &id).await),
+            Act::CleanUp { pod, namespace, name, gone } => self.clean_up(pod, namespace, name, gone).await,
+            Act::Probe { pod, container, id, kind, ips } => self.probe(&pod, &container, &id, kind, &ips).await,
+            // Policies are asked by the loop itself: it takes microseconds.
+            Act::Ask { .. } => Err(other("ask", "policy", "asked in a task")),
+        };
+        Event::Done { id, result }
+    }
+
+    async fn pull(&self, pod: &Arc<Pod>, image: &str) -> Result<Outcome, CallError> {
+        let began = std::time::Instant::now();
+        let sandbox = self.sandbox_config(pod, 0, "")?;
+        let image = verbs::pull_image(&self.client, image, sandbox).await?;
+        Ok(Outcome::Pulled { image, took: began.elapsed() })
+    }
+
+    async fn prepare(&self, pod: &Arc<Pod>, placement: &Arc<Placement>) -> Result<Outcome, CallError> {
+        let uid = pod.uid.clone();
+        let limits = pod_limits(pod, placement, &self.limits);
+        let burstable = {
+            let mut known = locked(&self.prepared);
+            known.insert(uid.clone(), (pod.clone(), placement.tier));
+            known.values().filter(|(_, tier)| *tier == QosClass::Burstable).map(|(pod, _)| pod.cpu_request()).sum()
+        };
+        let (cgroups, pod, paths) = (self.cgroups.clone(), pod.clone(), self.node.paths.clone());
+        let memory = self.node.memory_allocatable;
+        blocking("prepare", uid.as_str(), move || {
+            if let Some(cgroups) = cgroups {
+                let failed = |error: polylet_machine::cgroup::CgroupError| other("cgroup", pod.uid.as_str(), chain(&error));
+                cgroups.update_tiers(burstable).map_err(failed)?;
+                cgroups.ensure_pod(pod.uid.as_str(), &limits).map_err(failed)?;
+            }
+            logs::create_pod_dir(&paths, &pod.namespace, &pod.name, pod.uid.as_str())
+                .map_err(|error| other("directories", pod.uid.as_str(), chain(&error)))?;
+            volume::prepare(&paths, &pod, memory).map_err(|error| {
+                let operation = if matches!(error, volume::VolumeError::Directories(_)) { "directories" } else { "volumes" };
+                other(operation, pod.uid.as_str(), error.to_string())
+            })?;
+            Ok(Outcome::Unit)
+        })
+        .await
+    }
+
+    async fn run_sandbox(&self, pod: &Arc<Pod>, attempt: u32, placement: &Placement) -> Result<Outcome, CallError> {
+        let config = self.sandbox_config(pod, attempt, &self.cgroup_parent(pod, placement.tier))?;
+        verbs::run_sandbox(&self.client, config, "").await.map(Outcome::Sandbox)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of one act")]
+    async fn create(
+        &self,
+        pod: &Arc<Pod>,
+        container: &ContainerName,
+        attempt: u32,
+        sandbox: &SandboxId,
+        image: Image,
+        ips: Vec<String>,
+        placement: &Placement,
+    ) -> Result<Outcome, CallError> {
+        let object = format!("{container} of {}", pod.desc());
+        let bad = |error: TranslateError| error.into_call_error(Operation::CreateContainer, object.clone());
+        let (host, domain) = hostname(pod, &self.node.cluster_domain).map_err(bad)?;
+        let (hosts_file, termination_log) = {
+            let (pod, paths, name, ips) = (pod.clone(), self.node.paths.clone(), container.clone(), ips.clone());
+            blocking("CreateContainer", &object.clone(), move || {
+                let failed = |text: String| other("CreateContainer", name.as_str(), text);
+                let known = pod.host_network || !ips.is_empty();
+                let hostname = hosts::Hostname { host: &host, domain: domain.as_deref() };
+                let hosts_file = known.then(|| hosts::write(&paths, &pod, hostname, &ips)).transpose();
+                let hosts_file = hosts_file.map_err(|e| failed(chain(&e)))?;
+                let dir = logs::create_pod_dir(&paths, &pod.namespace, &pod.name, pod.uid.as_str());
+                let dir = dir.map_err(|e| failed(chain(&e)))?;
+                logs::create_container_dir(&dir, name.as_str()).map_err(|e| failed(chain(&e)))?;
+                let wanted = pod.container(name.as_str()).is_some_and(|c| !c.termination_message_path.is_empty());
+                let file = wanted.then(|| logs::termination_log(&paths, pod.uid.as_str(), name.as_str())).transpose();
+                Ok((hosts_file, file.map_err(|e| failed(chain(&e)))?))
+            })
+            .await?
+        };
+        let spec = pod.container(container.as_str()).ok_or_else(|| other("CreateContainer", &object, "not in the spec"))?;
+        let place = placement_of(pod, container, placement);
+        let target = target_of(pod, spec).map(str::to_owned);
+        let config = container_config(
+            &self.node,
+            &ContainerInputs {
+                pod,
+                container: spec,
+                attempt,
+                image: &image,
+                ips: &ips,
+                oom_score_adj: place.map_or(1000, |p| i64::from(p.oom_score)),
+                memory_high: place.and_then(|p| p.memory_high),
+                hosts_file: hosts_file.as_deref(),
+                termination_log: termination_log.as_deref(),
+                volumes: &|name| volume::volume_path(&self.node.paths, pod, name),
+                target: target.as_deref(),
+            },
+        )
+        .map_err(bad)?
+        .message;
+        let sandbox_config = self.sandbox_config(pod, 0, &self.cgroup_parent(pod, placement.tier))?;
+        verbs::create_container(&self.client, &pod.uid, sandbox, config, sandbox_config).await.map(Outcome::Container)
+    }
+
+    async fn start(&self, pod: &Arc<Pod>, container: &ContainerName, id: &ContainerId) -> Result<Outcome, CallError> {
+        verbs::start_container(&self.client, id).await?;
+        // For collectors of logs, which find containers by these links; nothing waits for it.
+        let (client, paths, pod, name, id) =
+            (self.client.clone(), self.node.paths.clone(), pod.clone(), container.clone(), id.clone());
+        tokio::spawn(async move {
+            let Ok(answer) = client.container_status(id.as_str(), false).await else { return };
+            let Some(log) = answer.status.map(|s| PathBuf::from(s.log_path)).filter(|p| !p.as_os_str().is_empty()) else { return };
+            let link = logs::link_name(&pod.namespace, &pod.name, name.as_str(), id.as_str());
+            let linked = tokio::task::spawn_blocking(move || logs::link_log(&paths, &link, &log)).await;
+            if let Ok(Err(error)) = linked {
+                tracing::warn!(container = %name, pod = %pod.desc(), error = chain(&error), "no link to a container's log");
+            }
+        });
+        Ok(Outcome::Unit)
+    }
+
+    async fn hook(
+        &self,
+        pod: &PodUid,
+        container: &ContainerId,
+        handler: Handler,
+        ips: &[String],
+        budget: Option<Duration>,
+    ) -> Result<Outcome, CallError> {
+        let object = format!("{container} of pod {pod}");
+        match handler {
+            Handler::Exec { command } => {
+                let shown = command.join(" ");
+                let ran = verbs::exec(&self.client, container, command, budget.unwrap_or(Duration::ZERO)).await?;
+                match ran.exit_code {
+                    Some(0) => Ok(Outcome::Unit),
+                    Some(code) => Err(other("hook", &object, format!("command '{shown}' exited with {code}: {}", ran.output))),
+                    None => Err(other("hook", &object, format!("command '{shown}' did not end in time"))),
+                }
+            }
+            Handler::Sleep { duration } => {
+                let cut = budget.is_some_and(|most| most < duration);
+                tokio::time::sleep(budget.map_or(duration, |most| most.min(duration))).await;
+                if cut { Err(other("hook", &object, "the pause was cut short")) } else { Ok(Outcome::Unit) }
+            }
+            Handler::HttpGet { .. } => {
+                let done = hook_http(&handler, ips, budget).await.map_err(|error| other("hook", &object, error.text))?;
+                if let Some(text) = done.fallback {
+                    tracing::warn!(container = %container, "LifecycleHTTPFallback: {text}");
+                }
+                Ok(Outcome::Unit)
+            }
+            Handler::TcpSocket { .. } | Handler::Grpc { .. } => Err(other("hook", &object, "invalid handler")),
+        }
+    }
+
+    async fn remove(&self, id: &ContainerId, keep_log: bool) -> Result<Outcome, CallError> {
+        // Where its log lies is known only as long as it is there.
+        let status = self.client.container_status(id.as_str(), false).await.ok().and_then(|answer| answer.status);
+        verbs::remove_container(&self.client, id).await?;
+        let Some(status) = status.filter(|s| !keep_log && !s.log_path.is_empty()) else { return Ok(Outcome::Unit) };
+        let label = |key: &str| status.labels.get(key).map(String::as_str).unwrap_or_default();
+        let link = logs::link_name(
+            label("io.kubernetes.pod.namespace"),
+            label("io.kubernetes.pod.name"),
+            label("io.kubernetes.container.name"),
+            id.as_str(),
+        );
+        let (paths, log) = (self.node.paths.clone(), PathBuf::from(&status.log_path));
+        blocking("RemoveContainer", id.as_str(), move || {
+            logs::remove_container_log(&paths, &log, &link)
+                .map(|()| Outcome::Unit)
+                .map_err(|error| other("RemoveContainer", &link, chain(&error)))
+        })
+        .await
+    }
+
+    async fn clean_up(&self, pod: PodUid, namespace: String, name: String, gone: bool) -> Result<Outcome, CallError> {
+        locked(&self.prepared).remove(&pod);
+        let (cgroups, paths) = (self.cgroups.clone(), self.node.paths.clone());
+        let object = pod.to_string();
+        blocking("clean up", &object, move || {
+            let failed = |text: String| other("clean up", pod.as_str(), text);
+            volume::tear_down(&paths, pod.as_str()).map_err(|e| failed(chain(&e)))?;
+            if let Some(cgroups) = cgroups {
+                cgroups.remove_pod(pod.as_str()).map_err(|e| failed(chain(&e)))?;
+            }
+            if gone && !name.is_empty() {
+                logs::remove_pod_logs(&paths, &namespace, &name, pod.as_str()).map_err(|e| failed(chain(&e)))?;
+            }
+            Ok(Outcome::Unit)
+        })
+        .await
+    }
+
+    async fn probe(
+        &self,
+        pod: &Arc<Pod>,
+        name: &ContainerName,
+        id: &ContainerId,
+        kind: ProbeKind,
+        ips: &[String],
+    ) -> Result<Outcome, CallError> {
+        let spec = pod.container(name.as_str()).and_then(|c| c.probes.get(kind));
+        let spec = spec.ok_or_else(|| other("probe", name.as_str(), "the spec has no such probe"))?;
+        let Handler::Exec { command } = &spec.handler else {
+            let done = probe(&spec.handler, ips, spec.timeout).await;
+            return Ok(Outcome::Probed { outcome: done.outcome, text: done.text, latency: done.latency });
+        };
+        let began = std::time::Instant::now();
+        let declared = pod.container(name.as_str()).and_then(|c| spec_container(pod, c));
+        let command = declared.map_or_else(|| command.clone(), |c| exec_probe_command(&c, command));
+        let ran = verbs::exec(&self.client, id, command.clone(), spec.timeout).await;
+        let (outcome, text) = match &ran {
+            Ok(verbs::Ran { exit_code: Some(code), output }) => {
+                exec_outcome(&command, spec.timeout, ExecEnd::Exited { code: *code, output: output.as_bytes() })
+            }
+            Ok(verbs::Ran { exit_code: None, .. }) => exec_outcome(&command, spec.timeout, ExecEnd::TimedOut),
+            Err(error) => exec_outcome(&command, spec.timeout, ExecEnd::Failed { message: &error.message }),
+        };
+        Ok(Outcome::Probed { outcome, text, latency: began.elapsed() })
+    }
+
+    async fn sample(&self) -> Sample {
+        let (sampler, cgroups, prepared) = (self.sampler.clone(), self.cgroups.clone(), self.prepared.clone());
+        let at = facts::now().wall;
+        let taken = tokio::task::spawn_blocking(move || sampler.sample(cgroups.as_ref(), &prepared)).await;
+        taken.unwrap_or_else(|_| Sample { at, ..Sample::default() })
+    }
+
+    fn sandbox_config(&self, pod: &Pod, attempt: u32, parent: &str) -> Result<PodSandboxConfig, CallError> {
+        let translated = sandbox_config(&self.node, pod, attempt, parent)
+            .map_err(|error| error.into_call_error(Operation::RunPodSandbox, pod.desc()))?;
+        for (reason, text) in &translated.warnings {
+            tracing::warn!(pod = %pod.desc(), reason, "{text}");
+        }
+        Ok(translated.message)
+    }
+
+    fn cgroup_parent(&self, pod: &Pod, tier: QosClass) -> String {
+        match &self.cgroups {
+            Some(cgroups) => cgroups.pod_parent(pod.uid.as_str(), tier),
+            None => self.cgroup_root.clone(),
+        }
+    }
+}
+
+/// The container's own entry of the placement, which leaves ephemeral ones out.
+fn placement_of<'a>(
+    pod: &Pod,
+    name: &ContainerName,
+    placement: &'a Placement,
+) -> Option<&'a polylet_core::question::qos::ContainerPlacement> {
+    let place = pod.init_containers().chain(pod.app_containers()).position(|c| c.name == *name)?;
+    placement.containers.get(place)
+}
+
+async fn blocking<T: Send + 'static>(
+    operation: &str,
+    object: &str,
+    work: impl FnOnce() -> Result<T, CallError> + Send + 'static,
+) -> Result<T, CallError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(other(operation, object, error.to_string())),
+    }
+}
+
+fn unit(result: Result<(), CallError>) -> Result<Outcome, CallError> {
+    result.map(|()| Outcome::Unit)
+}
+
+fn other(operation: &str, object: &str, message: impl Into<String>) -> CallError {
+    CallError { operation: operation.into(), object: object.into(), kind: CallErrorKind::Other, message: message.into() }
+}
+
+/// An error with all its causes, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

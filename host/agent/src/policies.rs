@@ -1,0 +1,96 @@
+//! The policy directory, watched: what it shows is what is bound.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use inotify::{Inotify, WatchMask};
+use polylet_core::event::Event;
+use polylet_policy::{PolicyHost, scan};
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::StreamExt;
+
+use crate::perform::chain;
+
+/// The directory is looked at this often in any case.
+const EVERY: Duration = Duration::from_secs(20);
+/// A burst of changes counts as one.
+const QUIET: Duration = Duration::from_millis(5);
+
+/// Asks for the directory to be read now; answered with what is wrong in it.
+pub type Reload = mpsc::Sender<oneshot::Sender<Vec<String>>>;
+
+/// Binds what the directory shows, now and whenever it changes. The node answers natively until the default component is loaded.
+pub fn watch(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -> Reload {
+    let (reload, mut wanted) = mpsc::channel::<oneshot::Sender<Vec<String>>>(4);
+    tokio::spawn(async move {
+        let loading = host.clone();
+        match tokio::task::spawn_blocking(move || loading.load_default()).await {
+            Ok(Ok(Some(bindings))) => drop(inbox.send(Event::Policies(bindings)).await),
+            Ok(Ok(None)) => tracing::warn!("built without the default component: the native rung answers"),
+            Ok(Err(error)) => tracing::error!(error = chain(&error), "the default component cannot be loaded: the native rung answers"),
+            Err(error) => tracing::error!(%error, "loading the default component"),
+        }
+        let mut told: Vec<String> = Vec::new();
+        let mut watcher = None;
+        let mut replies: Vec<oneshot::Sender<Vec<String>>> = Vec::new();
+        loop {
+            if watcher.is_none() {
+                watcher = open(&directory).ok();
+            }
+            let errors = bind(&host, &directory, &inbox).await;
+            for error in errors.iter().filter(|e| !told.contains(e)) {
+                tracing::error!("a policy is not bound: {error}");
+            }
+            for reply in replies.drain(..) {
+                // Whoever asked may have gone.
+                drop(reply.send(errors.clone()));
+            }
+            told = errors;
+            // Cancel-safe: a change that was taken leads to a look at everything.
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                reply = wanted.recv() => match reply {
+                    Some(reply) => replies.push(reply),
+                    None => return,
+                },
+                () = changed(&mut watcher) => tokio::time::sleep(QUIET).await,
+            }
+        }
+    });
+    reload
+}
+
+async fn bind(host: &PolicyHost, directory: &std::path::Path, inbox: &mpsc::Sender<Event>) -> Vec<String> {
+    let (host, directory) = (host.clone(), directory.to_owned());
+    let applied = tokio::task::spawn_blocking(move || scan(&directory).map(|found| host.apply(&found))).await;
+    match applied {
+        Ok(Ok(applied)) => {
+            if applied.changed {
+                // A closed inbox: the agent is on its way out.
+                drop(inbox.send(Event::Policies(applied.bindings)).await);
+            }
+            applied.errors.iter().map(ToString::to_string).collect()
+        }
+        Ok(Err(error)) => vec![format!("read the policy directory: {error}")],
+        Err(error) => vec![format!("bind policies: {error}")],
+    }
+}
+
+type Changes = inotify::EventStream<[u8; 1024]>;
+
+fn open(directory: &std::path::Path) -> std::io::Result<Changes> {
+    let inotify = Inotify::init()?;
+    inotify.watches().add(
+        directory,
+        WatchMask::CLOSE_WRITE | WatchMask::MOVED_TO | WatchMask::MOVED_FROM | WatchMask::DELETE | WatchMask::DELETE_SELF,
+    )?;
+    inotify.into_event_stream([0; 1024])
+}
+
+/// Resolves when something changed; never without a watch.
+async fn changed(watcher: &mut Option<Changes>) {
+    let Some(stream) = watcher else { return std::future::pending().await };
+    if !matches!(stream.next().await, Some(Ok(_))) {
+        *watcher = None;
+    }
+}

@@ -1,0 +1,311 @@
+//! The agent: configuration → build → run. One task owns the node; everything else sends it events and carries out its effects.
+//!
+//! ```text
+//! manifests ─┐
+//! runtime ───┤                        ┌──► store · log · ring        (at once, in order)
+//! hints ─────┼──► inbox ──► Node::step┼──► policies                  (at once: microseconds)
+//! timer ─────┘                ▲       └──► one task for each act ──┐
+//!                             └────────────────────────────────────┘
+//! ```
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use polylet_core::effect::{Act, Effect};
+use polylet_core::event::{CallError, CallErrorKind, Event, Hint, Outcome, RuntimeState};
+use polylet_core::id::EffectId;
+use polylet_core::node::Node;
+use polylet_core::time::Mono;
+use polylet_machine::facts;
+use polylet_policy::{PolicyHost, Writes};
+use polylet_server::{Metrics, Pulse};
+use polylet_store::{Ring, Store};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::{Asked, NodeAdmin};
+use crate::boot::{Booted, boot};
+use crate::perform::{Performer, UnderWay, chain};
+use crate::settings::Settings;
+use crate::{policies, tell};
+
+/// Events that may wait. Whoever sends more waits.
+const INBOX: usize = 1024;
+/// The loop beats at least this often.
+const PULSE: Duration = Duration::from_secs(5);
+
+/// Runs the agent until it is asked to stop. Pods keep running.
+///
+/// # Errors
+/// Whatever keeps it from starting; a running agent does not give up.
+pub async fn run(settings: Settings) -> anyhow::Result<()> {
+    let metrics = Arc::new(Metrics::new(&settings.node_name));
+    let Booted { lock, performer, store, ring, policies, node, runtime_version, hints } = boot(&settings, &metrics).await?;
+    let (inbox, events) = mpsc::channel(INBOX);
+    let (ask, asked) = mpsc::channel(16);
+    let stop = CancellationToken::new();
+
+    let listener = polylet_server::bind_admin(&settings.admin_socket)
+        .with_context(|| format!("open the administration socket {}", settings.admin_socket.display()))?;
+    let policy_watch = policies::watch(policies.clone(), settings.policy_dir.clone(), inbox.clone());
+    let admin =
+        NodeAdmin { ask, ring: ring.clone(), policies: policies.clone(), reload: policy_watch, version: runtime_version };
+    tokio::spawn(polylet_server::serve_admin(listener, Arc::new(admin), stop.clone()));
+    let pulse = Arc::new(Pulse::new(PULSE * 12));
+    if let Some(address) = settings.health {
+        tokio::spawn(polylet_server::serve_health(address, metrics.clone(), pulse.clone(), stop.clone()));
+    }
+    spawn_manifests(&settings, inbox.clone());
+    spawn_runtime(&performer, hints, inbox.clone());
+
+    let agent = Agent {
+        node,
+        performer,
+        store,
+        ring,
+        policies,
+        metrics,
+        pulse,
+        inbox,
+        under_way: UnderWay::default(),
+        local: VecDeque::new(),
+        list_began: None,
+    };
+    tracing::info!(
+        node = settings.node_name,
+        root = %settings.paths.root.display(),
+        socket = %settings.admin_socket.display(),
+        "the agent runs"
+    );
+    agent.turn(events, asked).await;
+    stop.cancel();
+    drop(lock);
+    tracing::info!("the agent stops; pods keep running");
+    Ok(())
+}
+
+/// The task that owns the node.
+struct Agent {
+    node: Node,
+    performer: Arc<Performer>,
+    store: Arc<Store>,
+    ring: Arc<Ring>,
+    policies: PolicyHost,
+    metrics: Arc<Metrics>,
+    pulse: Arc<Pulse>,
+    inbox: mpsc::Sender<Event>,
+    under_way: UnderWay,
+    /// Answers that came at once, with what a policy wants to remember should its answer be accepted.
+    local: VecDeque<(Event, Option<Writes>)>,
+    list_began: Option<std::time::Instant>,
+}
+
+impl Agent {
+    async fn turn(mut self, mut events: mpsc::Receiver<Event>, mut asked: mpsc::Receiver<Asked>) {
+        let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(signal) => signal,
+            Err(error) => return tracing::error!(%error, "cannot listen for SIGTERM"),
+        };
+        loop {
+            while let Some((event, writes)) = self.local.pop_front() {
+                self.step(event, writes);
+            }
+            self.pulse.beat();
+            self.metrics.inbox_depth(events.len());
+            let wait = self.until_wakeup();
+            // Cancel-safe: receivers and signals lose nothing when another arm wins; the sleep is made anew each time.
+            tokio::select! {
+                biased;
+                _ = terminate.recv() => return,
+                _ = tokio::signal::ctrl_c() => return,
+                event = events.recv() => match event {
+                    Some(event) => self.step(event, None),
+                    None => return,
+                },
+                Some(question) = asked.recv() => self.answer(question),
+                () = tokio::time::sleep(wait) => self.step(Event::Tick, None),
+            }
+        }
+    }
+
+    fn until_wakeup(&self) -> Duration {
+        let now = facts::now().mono;
+        self.node.next_wakeup().map_or(PULSE, |at: Mono| at.since(now)).min(PULSE)
+    }
+
+    fn step(&mut self, event: Event, writes: Option<Writes>) {
+        self.note(&event);
+        let began = std::time::Instant::now();
+        let effects = self.node.step(facts::now(), event);
+        self.metrics.step(began.elapsed());
+        // A policy's memory changes only with an answer that was accepted.
+        if let Some(writes) = writes
+            && effects.iter().any(|e| matches!(e, Effect::Decided(r) if r.asked.last().is_some_and(|(_, v)| v.answer.is_ok())))
+            && let Err(error) = self.policies.commit(writes)
+        {
+            tracing::warn!(error = chain(&error), "what a policy wanted to remember is lost");
+        }
+        for effect in effects {
+            self.perform(effect);
+        }
+    }
+
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::Done { id, .. } | Event::Observed { id, .. } | Event::Sampled { id, .. } => self.under_way.ended(*id),
+            Event::Listed { id, .. } => {
+                self.under_way.ended(*id);
+                if let Some(began) = self.list_began.take() {
+                    self.metrics.relisted(began.elapsed());
+                }
+            }
+            Event::Runtime(RuntimeState::Down(error)) => tracing::warn!(%error, "the runtime does not answer"),
+            Event::Policies(bindings) => {
+                self.metrics.policies_swapped();
+                tracing::info!(generation = bindings.generation, "policies bound");
+            }
+            _ => {}
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Remember(record) => self.stored(self.store.remember(&record)),
+            Effect::Forget(uid) => {
+                self.policies.store().forget_pod(&uid);
+                self.stored(self.store.forget(&uid));
+            }
+            Effect::Say(say) => tell::say(&say, &self.metrics),
+            Effect::Publish { pod, status } => tell::status(&pod, &status),
+            Effect::Decided(record) => {
+                tell::decision(&record, &self.metrics);
+                self.ring.append(record);
+            }
+            Effect::Cancel(id) => {
+                if let Some(event) = self.under_way.cancel(id) {
+                    self.local.push_back((event, None));
+                }
+            }
+            Effect::Do { id, act: Act::Ask { rung, question } } => {
+                let asked = self.policies.ask(&rung, &question);
+                let event = Event::Done { id, result: Ok(Outcome::Verdict(asked.verdict)) };
+                self.local.push_back((event, Some(asked.writes)));
+            }
+            Effect::Do { id, act } => self.begin(id, act),
+        }
+    }
+
+    fn begin(&mut self, id: EffectId, act: Act) {
+        match &act {
+            Act::List => self.list_began = Some(std::time::Instant::now()),
+            Act::StopContainer { id, timeout, cause } => {
+                tracing::info!(container = %id, ?cause, seconds = timeout.as_secs(), "stop");
+            }
+            _ => {}
+        }
+        self.under_way.begin(&self.performer, &self.inbox, id, act);
+    }
+
+    fn stored(&self, result: Result<(), polylet_store::StoreError>) {
+        if let Err(error) = result {
+            self.metrics.store_failed();
+            tracing::warn!(error = chain(&error), "not stored");
+        }
+    }
+
+    fn answer(&self, question: Asked) {
+        let now = facts::now().mono;
+        // Whoever asked may have gone; then nobody misses the answer.
+        match question {
+            Asked::Pods(reply) => drop(reply.send(self.node.views(now))),
+            Asked::Node(reply) => drop(reply.send((self.node.node_view(), self.node.last_sample().cloned()))),
+            Asked::Ladder(reply) => drop(reply.send(self.node.ladder_view(now))),
+        }
+    }
+}
+
+fn spawn_manifests(settings: &Settings, inbox: mpsc::Sender<Event>) {
+    let source = polylet_core::pod::Source::File;
+    let Some(path) = settings.static_pod_path.clone() else {
+        tokio::spawn(async move { inbox.send(Event::Desired { source, pods: Vec::new() }).await });
+        return;
+    };
+    let directory = crate::source::directory::Directory::new(&path, &settings.node_name);
+    let (out, mut reports) = mpsc::channel(4);
+    tokio::spawn(crate::source::watch::watch(directory, settings.file_check, out));
+    tokio::spawn(async move {
+        while let Some(report) = reports.recv().await {
+            for problem in &report.problems {
+                tracing::error!(error = chain(problem), "a manifest is not used");
+            }
+            if let Some(pods) = report.pods
+                && inbox.send(Event::Desired { source, pods }).await.is_err()
+            {
+                return;
+            }
+        }
+    });
+}
+
+/// Hints, and what the runtime says of itself: at once when something hints at its return, else every few seconds.
+fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbox: mpsc::Sender<Event>) {
+    const EVERY: Duration = Duration::from_secs(5);
+    const WHILE_DOWN: Duration = Duration::from_millis(500);
+    let client = performer.client.clone();
+    let polylet_runtime::Hints { mut hints, way } = hints;
+    tokio::spawn(async move {
+        // The subscription ends with this.
+        let _way = way;
+        let mut last = None;
+        loop {
+            let state = match client.status(false).await {
+                Ok(status) => polylet_runtime::runtime_state(&status),
+                Err(error) => RuntimeState::Down(CallError {
+                    operation: "Status".into(),
+                    object: client.endpoint().to_string(),
+                    kind: CallErrorKind::Unavailable,
+                    message: error.to_string(),
+                }),
+            };
+            let down = matches!(state, RuntimeState::Down(_));
+            if last.as_ref() != Some(&state) {
+                if inbox.send(Event::Runtime(state.clone())).await.is_err() {
+                    return;
+                }
+                last = Some(state);
+            }
+            let next = tokio::time::Instant::now() + if down { WHILE_DOWN } else { EVERY };
+            loop {
+                tokio::select! {
+                    () = tokio::time::sleep_until(next) => break,
+                    hint = hints.recv() => {
+                        let Some(hint) = hint else { break };
+                        let everything = hint == Hint::Everything;
+                        if inbox.send(Event::Hint(hint)).await.is_err() {
+                            return;
+                        }
+                        if everything {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Where a question's answer goes.
+pub type Reply<T> = oneshot::Sender<T>;
+
+/// Where the agent's own files lie, for messages.
+pub fn whereabouts(settings: &Settings) -> Vec<(&'static str, PathBuf)> {
+    vec![
+        ("manifests", settings.static_pod_path.clone().unwrap_or_default()),
+        ("policies", settings.policy_dir.clone()),
+        ("state", settings.state_dir.clone()),
+        ("pod logs", settings.paths.pod_logs.clone()),
+    ]
+}

@@ -1,0 +1,63 @@
+//! What is said to people: Kubernetes events and decisions as structured log lines, and their counts as metrics.
+
+use k8s_openapi::api::core::v1::PodStatus;
+use polylet_core::decision::DecisionRecord;
+use polylet_core::effect::Rung;
+use polylet_core::id::PodUid;
+use polylet_core::say::{About, Say};
+use polylet_server::Metrics;
+
+/// One Kubernetes event.
+pub fn say(say: &Say, metrics: &Metrics) {
+    let (object, path) = match &say.about {
+        About::Node => ("node".to_owned(), String::new()),
+        about @ About::Pod { namespace, name, .. } => (format!("{namespace}/{name}"), about.field_path()),
+    };
+    match say.reason {
+        "Started" => metrics.container_started(&path),
+        "Failed" => metrics.container_failed(&path),
+        "Evicted" => metrics.evicted(),
+        _ => {}
+    }
+    let (reason, message) = (say.reason, say.message.as_str());
+    if say.warning {
+        tracing::warn!(target: "event", object, path, reason, "{message}");
+    } else {
+        tracing::info!(target: "event", object, path, reason, "{message}");
+    }
+}
+
+/// A status that changed.
+pub fn status(pod: &PodUid, status: &PodStatus) {
+    let ready = status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
+    tracing::debug!(target: "status", %pod, phase = status.phase.as_deref().unwrap_or_default(), ready, "status");
+}
+
+/// A policy decision.
+pub fn decision(record: &DecisionRecord, metrics: &Metrics) {
+    let hook = record.hook.as_str();
+    for (rung, verdict) in &record.asked {
+        let policy = name(rung);
+        match &verdict.answer {
+            Ok(Some(_)) => metrics.decided(hook, policy, "answered", verdict.nanos, verdict.fuel),
+            Ok(None) => metrics.decided(hook, policy, "abstained", verdict.nanos, verdict.fuel),
+            Err(failure) => {
+                metrics.decided(hook, policy, &failure.kind.to_string(), verdict.nanos, verdict.fuel);
+                tracing::warn!(target: "policy", hook, policy, kind = %failure.kind, "{}", failure.message);
+            }
+        }
+    }
+    if !record.clamped.is_empty() {
+        metrics.clamped(hook);
+        let policy = record.asked.last().map(|(rung, _)| name(rung)).unwrap_or_default();
+        tracing::warn!(target: "policy", hook, policy, pod = record.pod, "answer changed: {}", record.clamped.join("; "));
+    }
+}
+
+fn name(rung: &Rung) -> &str {
+    match rung {
+        Rung::Bound { name, .. } => name,
+        Rung::Default => "default",
+        Rung::Native => "native",
+    }
+}
