@@ -1,6 +1,6 @@
 //! The command line: one place that knows all commands. Each prints for people, or JSON with `-o json`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -12,6 +12,8 @@ use serde_json::Value;
 mod policy;
 mod show;
 
+use crate::config::{self, Loaded};
+use crate::flags::{self, Flags};
 use crate::settings::Settings;
 
 /// A Kubernetes node agent whose judgements are Wasm policies.
@@ -44,7 +46,7 @@ enum Command {
         /// A manifest, YAML or JSON
         manifest: PathBuf,
         #[command(flatten)]
-        config: ConfigArgs,
+        flags: Flags,
         /// How to print
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
@@ -77,27 +79,10 @@ pub(crate) enum Output {
     Json,
 }
 
-/// What configures the agent.
-#[derive(Args, Clone)]
-pub(crate) struct ConfigArgs {
-    /// KubeletConfiguration (kubelet.config.k8s.io/v1beta1), YAML or JSON
-    #[arg(long)]
-    config: Option<PathBuf>,
-    /// PolyletConfiguration (polylet.io/v1alpha1), YAML or JSON
-    #[arg(long)]
-    polylet_config: Option<PathBuf>,
-    /// Directory of pods' files and of the agent's own
-    #[arg(long, default_value = "/var/lib/kubelet")]
-    root_dir: PathBuf,
-    /// Name of the node, instead of the machine's
-    #[arg(long)]
-    hostname_override: Option<String>,
-}
-
 #[derive(Args)]
 struct RunArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    flags: Flags,
 }
 
 /// Runs one command.
@@ -105,7 +90,7 @@ pub fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(polylet_policy::CHILD_ARGUMENT) {
         return polylet_policy::compile_child_main();
     }
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(flags::normalize(std::env::args_os()));
     let done = match cli.command {
         Command::Run(args) => run(&args),
         other => runtime(1).and_then(|rt| rt.block_on(ask(other))),
@@ -120,8 +105,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: &RunArgs) -> anyhow::Result<()> {
-    let settings = settings(&args.config)?;
+    let Loaded { settings, warnings } = config::load(&args.flags)?;
     log(&settings);
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
     runtime(2)?.block_on(crate::run::run(settings))
 }
 
@@ -137,8 +125,8 @@ async fn ask(command: Command) -> anyhow::Result<()> {
             print(&ask, &node, show::node)
         }
         Command::Policy(command) => policy::run(command).await,
-        Command::Explain { manifest, config, output } => {
-            let settings = settings(&config)?;
+        Command::Explain { manifest, flags, output } => {
+            let Loaded { settings, .. } = config::load(&flags)?;
             let explained = crate::explain::explain(&manifest, &settings)?;
             match output {
                 Output::Json => println!("{}", serde_json::to_string_pretty(&explained)?),
@@ -193,45 +181,4 @@ fn log(settings: &Settings) {
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second subscriber in one process is a mistake of a test, not of the operator.
     let _already = if settings.log_json { builder.json().try_init() } else { builder.try_init() };
-}
-
-fn settings(args: &ConfigArgs) -> anyhow::Result<Settings> {
-    let name = match &args.hostname_override {
-        Some(name) => name.trim().to_lowercase(),
-        None => rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase(),
-    };
-    let mut settings = Settings::below(&args.root_dir, &name);
-    if let Some(path) = &args.config {
-        interim(&mut settings, path)?;
-    }
-    Ok(settings)
-}
-
-fn interim(settings: &mut Settings, path: &Path) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
-    let value: Value = serde_saphyr::from_str(&text).with_context(|| format!("parse {}", path.display()))?;
-    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    if let Some(path) = text("staticPodPath") {
-        settings.static_pod_path = Some(path.into());
-    }
-    if let Some(dir) = text("podLogsDir") {
-        settings.paths.container_logs = PathBuf::from(&dir).with_file_name("containers");
-        settings.paths.pod_logs = dir.into();
-    }
-    if let Some(endpoint) = text("containerRuntimeEndpoint") {
-        settings.runtime_endpoint = endpoint;
-    }
-    if let Some(root) = text("cgroupRoot") {
-        settings.cgroup_root = root;
-    }
-    if let Some(port) = value.get("healthzPort").and_then(Value::as_u64) {
-        settings.health = u16::try_from(port).ok().filter(|p| *p > 0).map(|p| ([127, 0, 0, 1], p).into());
-    }
-    if let Some(fail) = value.get("failCgroupV1").and_then(Value::as_bool) {
-        settings.fail_cgroup_v1 = fail;
-    }
-    if let Some(fail) = value.get("failSwapOn").and_then(Value::as_bool) {
-        settings.fail_swap_on = fail;
-    }
-    Ok(())
 }

@@ -120,7 +120,7 @@ impl Performer {
 
     async fn pull(&self, pod: &Arc<Pod>, image: &str) -> Result<Outcome, CallError> {
         let began = std::time::Instant::now();
-        let sandbox = self.sandbox_config(pod, 0, "")?;
+        let sandbox = self.sandbox_config(pod, 0, "", false)?;
         let image = verbs::pull_image(&self.client, image, sandbox).await?;
         Ok(Outcome::Pulled { image, took: began.elapsed() })
     }
@@ -153,7 +153,7 @@ impl Performer {
     }
 
     async fn run_sandbox(&self, pod: &Arc<Pod>, attempt: u32, placement: &Placement) -> Result<Outcome, CallError> {
-        let config = self.sandbox_config(pod, attempt, &self.cgroup_parent(pod, placement.tier))?;
+        let config = self.sandbox_config(pod, attempt, &self.cgroup_parent(pod, placement.tier), true)?;
         verbs::run_sandbox(&self.client, config, "").await.map(Outcome::Sandbox)
     }
 
@@ -209,7 +209,7 @@ impl Performer {
         )
         .map_err(bad)?
         .message;
-        let sandbox_config = self.sandbox_config(pod, 0, &self.cgroup_parent(pod, placement.tier))?;
+        let sandbox_config = self.sandbox_config(pod, 0, &self.cgroup_parent(pod, placement.tier), false)?;
         verbs::create_container(&self.client, &pod.uid, sandbox, config, sandbox_config).await.map(Outcome::Container)
     }
 
@@ -339,11 +339,12 @@ impl Performer {
         taken.unwrap_or_else(|_| Sample { at, ..Sample::default() })
     }
 
-    fn sandbox_config(&self, pod: &Pod, attempt: u32, parent: &str) -> Result<PodSandboxConfig, CallError> {
+    fn sandbox_config(&self, pod: &Pod, attempt: u32, parent: &str, told: bool) -> Result<PodSandboxConfig, CallError> {
         let translated = sandbox_config(&self.node, pod, attempt, parent)
             .map_err(|error| error.into_call_error(Operation::RunPodSandbox, pod.desc()))?;
-        for (reason, text) in &translated.warnings {
-            tracing::warn!(pod = %pod.desc(), reason, "{text}");
+        // Told once for each sandbox, not for each container in it.
+        for (reason, text) in translated.warnings.iter().filter(|_| told) {
+            tracing::warn!(target: "event", object = %pod.full_name(), reason, "{text}");
         }
         Ok(translated.message)
     }

@@ -165,6 +165,12 @@ impl CgroupTree {
         }
     }
 
+    /// On a directory that stands in for a v2 mount.
+    #[cfg(test)]
+    pub(crate) fn unified_at(point: &Path) -> Self {
+        Self { hierarchies: Hierarchies::unified(point), root: CgroupName::default(), page_sizes: Vec::new() }
+    }
+
     /// Which interface carries the controllers.
     pub fn version(&self) -> Version {
         self.hierarchies.version

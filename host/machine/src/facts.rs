@@ -48,8 +48,7 @@ impl MachineFacts {
         Ok(Self {
             memory: kilobytes(&meminfo, "MemTotal").ok_or_else(|| bad("/proc/meminfo", "no MemTotal"))?,
             swap: kilobytes(&meminfo, "SwapTotal").unwrap_or(0),
-            cpus: online(&read("/sys/devices/system/cpu/online")?)
-                .ok_or_else(|| bad("/sys/devices/system/cpu/online", "not a list of processors"))?,
+            cpus: cpus()?,
             page_size: rustix::param::page_size() as u64,
             boot_id: read("/proc/sys/kernel/random/boot_id")?.trim().to_owned(),
             max_pids: number("/proc/sys/kernel/pid_max")?.min(number("/proc/sys/kernel/threads-max")?),
@@ -67,6 +66,12 @@ fn clock(id: ClockId) -> u64 {
     let time = clock_gettime(id);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds.saturating_mul(1000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000)
+}
+
+/// Logical processors that are online.
+pub(crate) fn cpus() -> Result<u64, FactsError> {
+    let path = "/sys/devices/system/cpu/online";
+    online(&read(path)?).ok_or_else(|| bad(path, "not a list of processors"))
 }
 
 /// Sizes of huge pages in bytes, ascending; none where the kernel has none.

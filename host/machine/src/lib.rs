@@ -3,6 +3,7 @@
 //!
 //! Reading order:
 //! - what a pod is given: [`cgroup`], [`volume`], [`hosts`], [`logs`]
+//! - what it uses: [`stats`]
 //! - what the node is: [`facts`], [`network`], [`lock`]
 //!
 //! **Invariant:** nothing here decides about a pod, remembers one, or talks to a peer other than the kernel.
@@ -16,6 +17,7 @@ pub mod hosts;
 pub mod lock;
 pub mod logs;
 pub mod network;
+pub mod stats;
 pub mod volume;
 
 #[cfg(test)]

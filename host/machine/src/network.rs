@@ -69,8 +69,12 @@ pub fn readiness(
     if condition.status {
         return Ok(());
     }
-    let own = if condition.message.is_empty() { configuration().err().map(|error| error.to_string()) } else { None };
-    let message = own.as_deref().unwrap_or(condition.message);
+    let own = if condition.message.is_empty() { configuration().err() } else { None };
+    let message = match &own {
+        Some(error @ CniError::Directory { cause, .. }) => format!("{error}: {cause}"),
+        Some(error) => error.to_string(),
+        None => condition.message.to_owned(),
+    };
     Err(format!("{NOT_READY}: NetworkReady=false reason:{} message:{message}", condition.reason))
 }
 

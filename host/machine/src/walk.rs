@@ -15,11 +15,11 @@ use rustix::io::Errno;
 
 /// What a directory holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// Bytes of blocks in use, the directories' own among them.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Files and directories.
-    pub(crate) inodes: u64,
+    pub inodes: u64,
 }
 
 impl std::ops::Add for Usage {

@@ -94,10 +94,6 @@ impl CallError {
             source: None,
         }
     }
-
-    pub(crate) fn malformed(operation: Operation, object: &str, what: impl Into<String>) -> Self {
-        Self { operation, object: object.to_owned(), kind: Kind::Unknown, message: what.into(), source: None }
-    }
 }
 
 fn kind_of(status: &Status) -> Kind {

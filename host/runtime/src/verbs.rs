@@ -67,7 +67,8 @@ pub async fn create_container(
             let filter = cri::ContainerFilter { label_selector: selector, ..Default::default() };
             let listed = client.list_containers(Some(filter)).await.map_err(core_error)?;
             let mine = listed.into_iter().find(|c| c.metadata.as_ref() == Some(&metadata));
-            match mine {
+            // The name is the pod's, not the sandbox's: one that was made late, in a sandbox of before, is of no use.
+            match mine.filter(|c| c.pod_sandbox_id == sandbox.as_str()) {
                 Some(c) if c.state == cri::ContainerState::ContainerCreated as i32 => Ok(c.id.into()),
                 _ => Err(CallError { kind: CallErrorKind::AlreadyExists, ..core_error(error) }),
             }
@@ -171,9 +172,10 @@ pub(crate) fn core_error(error: ClientError) -> CallError {
     CallError { operation: error.operation.rpc().to_owned(), object: error.object, kind, message: error.message }
 }
 
-/// Upstream tells failures of a pull apart by how the runtime's text begins.
+/// Upstream tells failures of a pull apart by how the runtime's text begins, and quotes them as Go's gRPC prints them.
 fn image_error(error: ClientError) -> CallError {
-    let mut told = core_error(error);
+    let message = error.rpc_text();
+    let mut told = CallError { message, ..core_error(error) };
     let text = told.message.as_str();
     if text.contains("RegistryUnavailable") {
         told.kind = CallErrorKind::RegistryUnavailable;
@@ -185,9 +187,9 @@ fn image_error(error: ClientError) -> CallError {
     told
 }
 
-/// The name of a sandbox or container belongs to one made before. containerd says so in words.
+/// The name of a sandbox or container belongs to one made before. containerd and CRI-O say so in words.
 fn is_taken(error: &ClientError) -> bool {
-    error.kind == Kind::AlreadyExists || error.message.contains("is reserved for")
+    error.kind == Kind::AlreadyExists || error.message.contains("is reserved")
 }
 
 fn gone_is_done(result: Result<(), ClientError>) -> Result<(), CallError> {

@@ -65,6 +65,15 @@ async fn a_container_is_made_once_and_a_created_twin_is_used() {
 }
 
 #[tokio::test]
+async fn a_twin_in_another_sandbox_is_of_no_use() {
+    let lab = short();
+    let old = run(&lab, 0).await.unwrap();
+    create(&lab, &old, 0).await.unwrap();
+    let new = run(&lab, 1).await.unwrap();
+    assert_eq!(create(&lab, &new, 0).await.unwrap_err().kind, CallErrorKind::AlreadyExists);
+}
+
+#[tokio::test]
 async fn what_is_gone_counts_as_stopped_and_removed() {
     let lab = short();
     let sandbox = run(&lab, 0).await.unwrap();
@@ -165,6 +174,7 @@ async fn images() {
         lab.fake.fault(Operation::PullImage, Fault::Fail(Status::unknown(text)));
         let error = verbs::pull_image(&lab.client, "app:2", sandbox_config(0)).await.unwrap_err();
         assert_eq!(error.kind, kind, "{text}");
+        assert_eq!(error.message, format!("rpc error: code = Unknown desc = {text}"));
     }
 }
 

@@ -127,7 +127,7 @@ fn one_pod_is_declared_once() {
     );
     world.check("=", &[]);
     world.write("c.yaml", &pod("x", "i").replace("name: x", "name: x, uid: u"));
-    world.write("d.yaml", &pod("y", "i").replace("name: y", "name: y, uid: u"));
+    world.write("d.yaml", &pod("z", "i").replace("name: z", "name: z, uid: u"));
     world.check("web-n1 x-n1", &["manifest d.yaml: metadata.uid \"u\" is declared by c.yaml already; each pod needs its own"]);
     world.remove("a.yaml");
     world.check("web-n1 x-n1", &[]);

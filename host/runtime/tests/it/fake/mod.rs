@@ -18,14 +18,14 @@ use tokio::sync::broadcast;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status};
 
-pub use image_service_server::ImageServiceServer;
-pub use runtime_service_server::RuntimeServiceServer;
+pub(crate) use image_service_server::ImageServiceServer;
+pub(crate) use runtime_service_server::RuntimeServiceServer;
 
-pub type Stream<A> = std::pin::Pin<Box<dyn tokio_stream::Stream<Item = Result<A, Status>> + Send>>;
+pub(crate) type Stream<A> = std::pin::Pin<Box<dyn tokio_stream::Stream<Item = Result<A, Status>> + Send>>;
 
 /// What a call does instead of its work.
 #[derive(Clone, Debug)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Never answers.
     Hang,
     /// Does its work, but never says so.
@@ -36,7 +36,7 @@ pub enum Fault {
 
 /// How events are served.
 #[derive(Clone, Debug, Default)]
-pub enum EventsBy {
+pub(crate) enum EventsBy {
     #[default]
     Nobody,
     /// `GetContainerEvents`. A runtime in Go is silent until it has a first event.
@@ -49,32 +49,32 @@ pub enum EventsBy {
 }
 
 /// The books.
-pub struct World {
-    pub version: VersionResponse,
-    pub status: StatusResponse,
-    pub cgroup_driver: Option<CgroupDriver>,
-    pub sandboxes: BTreeMap<String, (PodSandboxStatus, PodSandboxConfig)>,
-    pub containers: BTreeMap<String, (ContainerStatus, ContainerConfig, String)>,
-    pub images: BTreeMap<String, Image>,
+pub(crate) struct World {
+    pub(crate) version: VersionResponse,
+    pub(crate) status: StatusResponse,
+    pub(crate) cgroup_driver: Option<CgroupDriver>,
+    pub(crate) sandboxes: BTreeMap<String, (PodSandboxStatus, PodSandboxConfig)>,
+    pub(crate) containers: BTreeMap<String, (ContainerStatus, ContainerConfig, String)>,
+    pub(crate) images: BTreeMap<String, Image>,
     /// By call; stays until taken out.
-    pub faults: HashMap<Operation, Fault>,
+    pub(crate) faults: HashMap<Operation, Fault>,
     /// Each call with its object and its `grpc-timeout`.
-    pub calls: Vec<(Operation, String, Option<String>)>,
-    pub events_by: EventsBy,
-    pub cri_events: broadcast::Sender<ContainerEventResponse>,
-    pub containerd_events: broadcast::Sender<Envelope>,
+    pub(crate) calls: Vec<(Operation, String, Option<String>)>,
+    pub(crate) events_by: EventsBy,
+    pub(crate) cri_events: broadcast::Sender<ContainerEventResponse>,
+    pub(crate) containerd_events: broadcast::Sender<Envelope>,
     /// The filters of the last subscriber to containerd's events.
-    pub filters: Vec<String>,
+    pub(crate) filters: Vec<String>,
     next: u64,
 }
 
 impl World {
-    pub fn count(&self, operation: Operation) -> usize {
+    pub(crate) fn count(&self, operation: Operation) -> usize {
         self.calls.iter().filter(|(op, ..)| *op == operation).count()
     }
 
     /// Ids and timestamps: grows.
-    pub fn tick(&mut self) -> u64 {
+    pub(crate) fn tick(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
@@ -82,7 +82,7 @@ impl World {
 
 /// Shared by all services of one runtime.
 #[derive(Clone)]
-pub struct Fake(Arc<Mutex<World>>);
+pub(crate) struct Fake(Arc<Mutex<World>>);
 
 impl Default for Fake {
     fn default() -> Self {
@@ -110,15 +110,15 @@ impl Default for Fake {
 }
 
 impl Fake {
-    pub fn world(&self) -> MutexGuard<'_, World> {
+    pub(crate) fn world(&self) -> MutexGuard<'_, World> {
         self.0.lock().expect("no test panicked while holding the world")
     }
 
-    pub fn fault(&self, operation: Operation, fault: Fault) {
+    pub(crate) fn fault(&self, operation: Operation, fault: Fault) {
         self.world().faults.insert(operation, fault);
     }
 
-    pub fn heal(&self) {
+    pub(crate) fn heal(&self) {
         self.world().faults.clear();
     }
 
@@ -193,13 +193,13 @@ async fn stream<A: Clone + Send + 'static>(
 }
 
 /// The fake, listening. To drop it cuts every connection at once, as the death of a runtime does.
-pub struct Server {
+pub(crate) struct Server {
     socket: PathBuf,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
 impl Server {
-    pub fn start(fake: &Fake, socket: &Path) -> Self {
+    pub(crate) fn start(fake: &Fake, socket: &Path) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime starts");
         let _ = std::fs::remove_file(socket);
@@ -231,20 +231,20 @@ impl Drop for Server {
 }
 
 /// A fake, its server, and a client of it.
-pub struct Lab {
-    pub fake: Fake,
-    pub client: Client,
-    pub server: Option<Server>,
+pub(crate) struct Lab {
+    pub(crate) fake: Fake,
+    pub(crate) client: Client,
+    pub(crate) server: Option<Server>,
     folder: tempfile::TempDir,
 }
 
 impl Lab {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(|_| {})
     }
 
     /// `configure` has a say in the client's configuration.
-    pub fn with(configure: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) fn with(configure: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory can be made");
         let mut config = Config::new(endpoint(&folder.path().join("runtime.sock")));
         configure(&mut config);
@@ -253,20 +253,20 @@ impl Lab {
         lab
     }
 
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("runtime.sock")
     }
 
-    pub fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.server = Some(Server::start(&self.fake, &self.socket()));
     }
 
     /// The runtime dies.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.server = None;
     }
 }
 
-pub fn endpoint(socket: &Path) -> Endpoint {
+pub(crate) fn endpoint(socket: &Path) -> Endpoint {
     format!("unix://{}", socket.display()).parse().expect("an absolute path is an endpoint")
 }

@@ -108,8 +108,10 @@ impl RuntimeService for Fake {
         let object = |q: &CreateContainerRequest| q.config.clone().unwrap_or_default().metadata.unwrap_or_default().name;
         let work = |world: &mut World, q: CreateContainerRequest| {
             let config = q.config.ok_or_else(|| Status::invalid_argument("no config"))?;
-            let twin = |(status, _, sandbox): &&(ContainerStatus, ContainerConfig, String)| {
-                status.metadata == config.metadata && *sandbox == q.pod_sandbox_id
+            // The name is made of the pod and the container, not of the sandbox.
+            let uid = |labels: &BTreeMap<String, String>| labels.get("io.kubernetes.pod.uid").cloned();
+            let twin = |(status, ..): &&(ContainerStatus, ContainerConfig, String)| {
+                status.metadata == config.metadata && uid(&status.labels) == uid(&config.labels)
             };
             if let Some((status, ..)) = world.containers.values().find(twin) {
                 return Err(Status::unknown(format!("failed to reserve container name: it is reserved for {:?}", status.id)));

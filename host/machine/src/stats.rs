@@ -1,0 +1,236 @@
+//! Readings of the node and its pods: signals for eviction, usage for rankings, facts for policies.
+//!
+//! [`Sampler::sample`] only reads a few small files for each pod, so that it may be called every ten seconds. What takes a walk through
+//! directories, [`measure_disk`], is separate: it is to be called once a minute, on a thread of its own, so that a pod with millions
+//! of files does not hold up the signals.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use polylet_core::id::PodUid;
+use polylet_core::pod::QosClass;
+use polylet_core::sample::{PodUsage, Reading, Sample};
+use polylet_core::time::{Mono, Now};
+
+use crate::cgroup::CgroupTree;
+use crate::facts;
+
+mod disk;
+mod file_system;
+mod memory;
+mod pressure;
+mod processes;
+
+pub use crate::walk::Usage;
+pub use disk::{PodDisk, measure_disk};
+
+use file_system::Space;
+
+/// The file systems that signals speak of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// nodefs: the agent's root directory.
+    pub node: PathBuf,
+    /// imagefs: where the runtime keeps images, as it says itself.
+    pub images: Option<PathBuf>,
+    /// containerfs: where the runtime keeps writable layers.
+    pub containers: Option<PathBuf>,
+}
+
+/// A reading without which there is no sampling.
+#[derive(Debug, thiserror::Error)]
+#[error("sample {path}")]
+pub struct StatsError {
+    /// The file or file system.
+    pub path: PathBuf,
+    /// Why.
+    #[source]
+    pub cause: io::Error,
+}
+
+/// Takes samples; remembers the last counters, since use of cpu is a difference.
+#[derive(Debug, Default)]
+pub struct Sampler {
+    /// When, and nanoseconds of cpu used until then: by the machine, and by each pod.
+    machine: Option<Used>,
+    pods: BTreeMap<PodUid, Used>,
+}
+
+type Used = (Mono, u64);
+
+impl Sampler {
+    /// Nothing sampled yet: the first sampling has no cpu figures.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One sampling: `pods` with the tiers that their cgroups stand in, and what the last [`measure_disk`] found. Writable layers are
+    /// the runtime's to tell: `disk_rootfs` is left out, and `inodes` are those of logs and volumes.
+    pub fn sample(
+        &mut self,
+        tree: &CgroupTree,
+        places: &Places,
+        pods: &[(PodUid, QosClass)],
+        disk: &BTreeMap<PodUid, PodDisk>,
+        now: Now,
+    ) -> Result<Sample, StatsError> {
+        let mut sample = Sample { at: now.wall, ..Sample::default() };
+        self.memory(tree, &mut sample)?;
+        Self::file_systems(places, &mut sample)?;
+        Self::processes(&mut sample)?;
+        pressure::of_machine(&mut sample);
+        self.cpu(tree, now, &mut sample);
+        sample.facts.insert("node.uptime".to_owned(), signed(now.mono.0));
+
+        let before = std::mem::take(&mut self.pods);
+        for (uid, tier) in pods {
+            let (usage, used) = pod_usage(tree, uid, *tier, before.get(uid).copied(), now.mono);
+            if let Some(used) = used {
+                self.pods.insert(uid.clone(), used);
+            }
+            let disk = disk.get(uid);
+            let inodes = disk.map(|disk| (disk.logs + disk.volumes()).inodes);
+            sample.pods.insert(
+                uid.clone(),
+                PodUsage {
+                    disk_logs: disk.map(|disk| disk.logs.bytes),
+                    disk_volumes: disk.map(|disk| disk.volumes().bytes),
+                    inodes,
+                    ..usage
+                },
+            );
+        }
+        Ok(sample)
+    }
+
+    fn memory(&self, tree: &CgroupTree, sample: &mut Sample) -> Result<(), StatsError> {
+        let meminfo = read("/proc/meminfo".as_ref())?;
+        let of = |key| facts::kilobytes(&meminfo, key).unwrap_or(0);
+        let dir = tree.machine_dir("memory").unwrap_or(Path::new("/sys/fs/cgroup"));
+        let machine = memory::of_machine(tree.version(), dir)?;
+        let (capacity, working_set) = (of("MemTotal"), machine.working_set);
+        let available = capacity.saturating_sub(working_set);
+        sample.signals.insert("memory.available".to_owned(), Reading { available, capacity: available + working_set });
+        fact(sample, "node.memory.usage", machine.usage);
+        fact(sample, "node.memory.working-set", working_set);
+        fact(sample, "node.memory.rss", machine.rss);
+        let (swap, swap_free) = (of("SwapTotal"), of("SwapFree"));
+        fact(sample, "node.memory.swap.capacity", swap);
+        fact(sample, "node.memory.swap.available", swap_free);
+        fact(sample, "node.memory.swap.usage", swap.saturating_sub(swap_free));
+
+        let Some(pods) = tree.pods_root_dir("memory").and_then(|dir| memory::of_cgroup(tree.version(), &dir).ok()) else {
+            return Ok(());
+        };
+        fact(sample, "node.memory.pods.working-set", pods.working_set);
+        if let Some(limit) = pods.limit {
+            fact(sample, "node.memory.pods.limit", limit);
+            let available = limit.saturating_sub(pods.working_set);
+            let reading = Reading { available, capacity: available + pods.working_set };
+            sample.signals.insert("allocatableMemory.available".to_owned(), reading);
+        }
+        Ok(())
+    }
+
+    fn file_systems(places: &Places, sample: &mut Sample) -> Result<(), StatsError> {
+        let node = Space::of(&places.node)?;
+        put_space(sample, "nodefs", "disk", &node);
+        // The runtime may be down and its directory not there yet: those signals are then left out.
+        let [images, containers] = [&places.images, &places.containers].map(|path| Space::of(path.as_ref()?).ok());
+        for (signal, name, space) in [("imagefs", "image-disk", &images), ("containerfs", "container-disk", &containers)] {
+            if let Some(space) = space {
+                put_space(sample, signal, name, space);
+            }
+        }
+        if let (Some(images), Some(containers)) = (&images, &containers) {
+            let layout = match images.device != node.device {
+                false => 0,
+                true if images.device == containers.device => 1,
+                true => 2,
+            };
+            fact(sample, "node.disk.layout", layout);
+        }
+        Ok(())
+    }
+
+    fn processes(sample: &mut Sample) -> Result<(), StatsError> {
+        let (running, maximum, load) = processes::of_machine()?;
+        let available = maximum.saturating_sub(running);
+        sample.signals.insert("pid.available".to_owned(), Reading { available, capacity: maximum });
+        fact(sample, "node.processes", running);
+        fact(sample, "node.processes.maximum", maximum);
+        fact(sample, "node.cpu.load.1m", load);
+        Ok(())
+    }
+
+    fn cpu(&mut self, tree: &CgroupTree, now: Now, sample: &mut Sample) {
+        let used = tree.machine_dir(processes::CPU).and_then(|dir| processes::cpu_nanos(tree.version(), dir));
+        if let (Some(before), Some(used)) = (self.machine, used)
+            && let Some(millicores) = rate(before, (now.mono, used))
+        {
+            fact(sample, "node.cpu.usage", millicores);
+        }
+        self.machine = used.map(|used| (now.mono, used));
+        if let Ok(cpus) = facts::cpus() {
+            fact(sample, "node.cpus", cpus);
+        }
+    }
+}
+
+/// What a pod uses, and its counter of cpu for the next time.
+fn pod_usage(
+    tree: &CgroupTree,
+    uid: &PodUid,
+    tier: QosClass,
+    before: Option<Used>,
+    now: Mono,
+) -> (PodUsage, Option<Used>) {
+    let dir = |controller| tree.pod_dir(controller, uid.as_str(), tier);
+    let memory = dir("memory").and_then(|dir| memory::of_cgroup(tree.version(), &dir).ok());
+    let used = dir(processes::CPU).and_then(|dir| processes::cpu_nanos(tree.version(), &dir)).map(|nanos| (now, nanos));
+    let usage = PodUsage {
+        memory_working_set: memory.map(|memory| memory.working_set),
+        memory_rss: memory.map(|memory| memory.rss),
+        memory_swap: memory.and_then(|memory| memory.swap),
+        cpu: before.zip(used).and_then(|(before, used)| rate(before, used)),
+        processes: dir("memory").and_then(|dir| processes::of_cgroup(&dir)),
+        memory_stall: dir("memory").and_then(|dir| pressure::some_10s(&dir.join("memory.pressure"))),
+        ..PodUsage::default()
+    };
+    (usage, used)
+}
+
+/// Millicores between two counters; None where no time has passed, or the counter began anew.
+fn rate(before: Used, now: Used) -> Option<u64> {
+    let nanos = now.1.checked_sub(before.1)?;
+    let elapsed = u64::try_from(now.0.since(before.0).as_nanos()).ok().filter(|elapsed| *elapsed > 0)?;
+    u64::try_from(u128::from(nanos) * 1000 / u128::from(elapsed)).ok()
+}
+
+fn put_space(sample: &mut Sample, signal: &str, name: &str, space: &Space) {
+    sample.signals.insert(format!("{signal}.available"), space.bytes);
+    fact(sample, &format!("node.{name}.capacity"), space.bytes.capacity);
+    fact(sample, &format!("node.{name}.available"), space.bytes.available);
+    // Some file systems have no fixed number of inodes, and never run out of them.
+    if space.inodes.capacity > 0 {
+        sample.signals.insert(format!("{signal}.inodesFree"), space.inodes);
+        fact(sample, &format!("node.{name}.inodes"), space.inodes.capacity);
+        fact(sample, &format!("node.{name}.inodes.available"), space.inodes.available);
+    }
+}
+
+fn fact(sample: &mut Sample, name: &str, value: u64) {
+    sample.facts.insert(name.to_owned(), signed(value));
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn read(path: &Path) -> Result<String, StatsError> {
+    std::fs::read_to_string(path).map_err(|cause| StatsError { path: path.to_owned(), cause })
+}
+
+#[cfg(test)]
+mod tests;

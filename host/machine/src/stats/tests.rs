@@ -1,0 +1,132 @@
+//! Samples of this machine, and of a directory that stands in for v2.
+
+use std::fs;
+use std::time::Duration;
+
+use polylet_core::paths::Paths;
+use polylet_core::time::Wall;
+
+use super::*;
+use crate::cgroup::{Driver, Version};
+use crate::testing::pod;
+
+fn places() -> Places {
+    Places { node: "/".into(), images: Some("/".into()), containers: Some("/no/such/place".into()) }
+}
+
+#[test]
+fn this_machine() {
+    let tree = CgroupTree::open("/", Driver::Cgroupfs).expect("open");
+    let mut sampler = Sampler::new();
+    let uid = PodUid::from("uid-1");
+    let pods = [(uid.clone(), QosClass::Guaranteed)];
+    let first = sampler.sample(&tree, &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
+    for signal in ["memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "pid.available"] {
+        let reading = first.signals.get(signal).unwrap_or_else(|| panic!("{signal}: {first:?}"));
+        assert!(reading.available > 0 && reading.available <= reading.capacity, "{signal}: {reading:?}");
+    }
+    assert!(!first.signals.contains_key("containerfs.available"));
+    assert_eq!(first.pods.get(&uid), Some(&PodUsage::default()), "a pod without a cgroup has no statistics");
+    assert!(!first.facts.contains_key("node.cpu.usage"));
+    std::thread::sleep(Duration::from_millis(20));
+    let second = sampler.sample(&tree, &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
+    assert!(second.facts.contains_key("node.cpu.usage"), "{:?}", second.facts);
+}
+
+#[test]
+fn names_of_facts_are_the_contracts() {
+    let table = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/facts.tsv")).expect("the table of facts");
+    let known: Vec<&str> = table.lines().filter_map(|line| line.split('\t').next()).collect();
+    let tree = CgroupTree::open("/", Driver::Cgroupfs).expect("open");
+    let sample = Sampler::new().sample(&tree, &places(), &[], &BTreeMap::new(), facts::now()).expect("sample");
+    for name in sample.facts.keys() {
+        assert!(known.contains(&name.as_str()), "{name} is not in the table");
+    }
+}
+
+#[test]
+fn cpu_is_the_mean_since_the_sampling_before() {
+    let at = |ms, nanos| (Mono(ms), nanos);
+    assert_eq!(rate(at(0, 0), at(10_000, 2_500_000_000)), Some(250));
+    assert_eq!(rate(at(0, 5), at(10_000, 5)), Some(0));
+    assert_eq!(rate(at(5, 0), at(5, 100)), None, "no time has passed");
+    assert_eq!(rate(at(0, 9), at(10_000, 5)), None, "the cgroup was made anew");
+}
+
+fn file(dir: &Path, name: &str, text: &str) {
+    fs::create_dir_all(dir).expect("mkdir");
+    fs::write(dir.join(name), text).expect("write");
+}
+
+#[test]
+fn memory_by_version() {
+    let dir = tempfile::tempdir().expect("make a directory");
+    let (v1, v2) = (dir.path().join("v1"), dir.path().join("v2"));
+    file(&v1, "memory.usage_in_bytes", "1000\n");
+    file(&v1, "memory.limit_in_bytes", "9223372036854771712\n");
+    file(&v1, "memory.stat", "rss 1\ninactive_file 1\ntotal_rss 300\ntotal_inactive_file 400\ntotal_swap 50\n");
+    let memory = memory::of_cgroup(Version::V1, &v1).expect("v1");
+    let expected = memory::Memory { usage: 1000, working_set: 600, rss: 300, swap: Some(50), limit: None };
+    assert_eq!(memory, expected);
+    file(&v2, "memory.current", "1000\n");
+    file(&v2, "memory.max", "max\n");
+    file(&v2, "memory.swap.current", "7\n");
+    file(&v2, "memory.stat", "anon 300\nfile 650\ninactive_file 1400\n");
+    let memory = memory::of_cgroup(Version::V2, &v2).expect("v2");
+    assert_eq!((memory.working_set, memory.rss, memory.swap, memory.limit), (0, 300, Some(7), None));
+    let root = memory::of_machine(Version::V2, &v2).expect("the root adds up its statistics");
+    assert_eq!(root.usage, 950);
+    file(&v2, "memory.max", "2048\n");
+    assert_eq!(memory::of_cgroup(Version::V2, &v2).expect("v2").limit, Some(2048));
+    assert!(memory::of_cgroup(Version::V2, &dir.path().join("absent")).is_err());
+}
+
+#[test]
+fn pods_of_a_v2_tree() {
+    let dir = tempfile::tempdir().expect("make a directory");
+    let tree = CgroupTree::unified_at(dir.path());
+    let at = dir.path().join("kubepods/burstable/poduid-1");
+    for cgroup in [dir.path(), &dir.path().join("kubepods"), &at] {
+        file(cgroup, "memory.stat", "anon 300\nfile 650\ninactive_file 400\n");
+        file(cgroup, "memory.current", "1000\n");
+        file(cgroup, "memory.max", "4096\n");
+        file(cgroup, "cpu.stat", "usage_usec 1000000\nuser_usec 1\n");
+    }
+    file(&at, "memory.pressure", "some avg10=1.50 avg60=0.00 avg300=0.00 total=1\n");
+    file(&at, "cgroup.procs", "");
+    file(&at.join("container"), "cgroup.procs", "10\n11\n12\n");
+    let mut sampler = Sampler::new();
+    let uid = PodUid::from("uid-1");
+    let pods = [(uid.clone(), QosClass::Burstable)];
+    let now = |ms| Now { wall: Wall(7), mono: Mono(ms) };
+    let disk = BTreeMap::from([(uid.clone(), PodDisk::default())]);
+    let first = sampler.sample(&tree, &places(), &pods, &disk, now(0)).expect("sample");
+    assert_eq!(first.signals["allocatableMemory.available"], Reading { available: 4096 - 600, capacity: 4096 });
+    let usage = &first.pods[&uid];
+    assert_eq!((usage.memory_working_set, usage.memory_rss, usage.memory_stall), (Some(600), Some(300), Some(150)));
+    assert_eq!((usage.processes, usage.cpu, usage.disk_logs), (Some(3), None, Some(0)));
+    file(&at, "cpu.stat", "usage_usec 6000000\n");
+    let second = sampler.sample(&tree, &places(), &pods, &disk, now(10_000)).expect("sample");
+    assert_eq!(second.pods[&uid].cpu, Some(500));
+    assert_eq!(second.facts["node.cpu.usage"], 0);
+}
+
+#[test]
+fn disk_of_a_pod() {
+    let dir = tempfile::tempdir().expect("make a directory");
+    let at = |name: &str| dir.path().join(name);
+    let paths = Paths { root: at("kubelet"), pod_logs: at("pods"), container_logs: at("containers") };
+    let pod = pod(
+        r#"{"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"a","emptyDir":{}},{"name":"m","emptyDir":{"medium":"Memory"}},
+            {"name":"h","hostPath":{"path":"/"}}]}"#,
+    );
+    file(&paths.logs_of_pod("default", "web", "uid-1").join("c"), "0.log", &"x".repeat(10_000));
+    file(&paths.empty_dir("uid-1", "a"), "data", &"x".repeat(100_000));
+    file(&paths.empty_dir("uid-1", "m"), "data", &"x".repeat(100_000));
+    let measured = measure_disk(&paths, &[pod]);
+    let disk = &measured[&PodUid::from("uid-1")];
+    assert!(disk.logs.bytes >= 10_000 && disk.logs.inodes == 3, "{disk:?}");
+    assert!(disk.volumes().bytes >= 100_000 && disk.volumes().bytes < 200_000 && disk.volumes().inodes == 2, "{disk:?}");
+    assert_eq!(disk.empty_dirs.keys().collect::<Vec<_>>(), ["a", "m"]);
+    assert!(disk.empty_dirs["m"].bytes >= 100_000, "size limits hold for memory too");
+}

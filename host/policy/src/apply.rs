@@ -1,0 +1,240 @@
+//! From what the directory shows to what the node asks: the ladder of each hook, changed in one assignment.
+//!
+//! **Invariant:** a policy is loaded before anything points to it, and what cannot be loaded leaves what was bound.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use polylet_core::effect::Rung;
+use polylet_core::ladder::Bindings;
+use polylet_core::question::Hook;
+
+use crate::default::default_component;
+use crate::directory::{Binding, BindingError, Scan, remember_good};
+use crate::host::{Bound, LoadError, LoadSpec, PolicyHost, Source, lock};
+use crate::limits::LimitSpec;
+use crate::loaded::LoadedPolicy;
+
+/// How long a policy can still be asked after it was unbound: decisions under way refer to it.
+const LINGER: Duration = Duration::from_secs(60);
+/// Policies that linger at most; the ones unbound first go first.
+const LINGERING: usize = 16;
+
+/// What a scan came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Applied {
+    /// What is bound now: for the core.
+    pub bindings: Arc<Bindings>,
+    /// Whether that differs from before.
+    pub changed: bool,
+    /// Everything in the directory that is not bound, and why.
+    pub errors: Vec<BindingError>,
+}
+
+/// One policy that is bound, for showing.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Its hook.
+    pub hook: Hook,
+    /// Its place on the ladder.
+    pub rung: Rung,
+    /// The policy.
+    pub policy: Arc<LoadedPolicy>,
+}
+
+/// What each hook has bound, and what lingers.
+#[derive(Default)]
+pub(crate) struct Ladder {
+    active: BTreeMap<Hook, Place>,
+    good: BTreeMap<Hook, Place>,
+    default: Option<Arc<LoadedPolicy>>,
+    lingering: Vec<(Instant, Rung, Arc<LoadedPolicy>)>,
+}
+
+#[derive(Clone)]
+struct Place {
+    binding: Binding,
+    policy: Arc<LoadedPolicy>,
+}
+
+impl PolicyHost {
+    /// Binds what a scan shows. Loads what is new, compiling it if need be, while calls go on with what was bound; then changes
+    /// all bindings at once.
+    pub fn apply(&self, scan: &Scan) -> Applied {
+        let mut ladder = lock(&self.0.ladder);
+        let mut errors = scan.errors.clone();
+        for hook in Hook::ALL {
+            let active = ladder.active.get(&hook).cloned();
+            let next = match scan.bindings.iter().find(|binding| binding.hook == hook) {
+                Some(binding) => match self.place(binding, scan, active.as_ref()) {
+                    Ok(place) => Some(place),
+                    Err(error) => {
+                        errors.push(refused(binding, scan, &error));
+                        active.clone()
+                    }
+                },
+                None => active.clone().filter(|place| keeps(scan, hook, place)),
+            };
+            self.take_place(&mut ladder, scan, active, next, hook);
+        }
+        let (bindings, changed) = self.publish(&mut ladder);
+        Applied { bindings, changed, errors }
+    }
+
+    /// Loads the default component and puts it on every ladder, below what is bound. None: the program was built without one.
+    ///
+    /// # Errors
+    /// [`LoadError`]: the native rung goes on answering.
+    pub fn load_default(&self) -> Result<Option<Arc<Bindings>>, LoadError> {
+        let Some(component) = default_component() else { return Ok(None) };
+        let policy = self.load(&LoadSpec {
+            name: "default".into(),
+            component: Source::Bytes(component.into()),
+            digest: None,
+            hook: None,
+            config: serde_json::json!({}),
+            limits: LimitSpec::default(),
+        })?;
+        let mut ladder = lock(&self.0.ladder);
+        ladder.default = Some(Arc::new(policy));
+        Ok(Some(self.publish(&mut ladder).0))
+    }
+
+    /// Every policy on a ladder, the best of each hook first.
+    pub fn standing(&self) -> Vec<Standing> {
+        let bound = self.0.bound.read().unwrap_or_else(PoisonError::into_inner);
+        let rungs = bound.bindings.rungs.iter().flat_map(|(hook, rungs)| rungs.iter().map(|rung| (*hook, rung.clone())));
+        rungs
+            .filter_map(|(hook, rung)| Some(Standing { hook, policy: Arc::clone(bound.policies.get(&rung)?), rung }))
+            .collect()
+    }
+
+    /// The binding with its policy: the one that is bound already where nothing has changed.
+    fn place(&self, binding: &Binding, scan: &Scan, active: Option<&Place>) -> Result<Place, LoadError> {
+        if let Some(place) = active.filter(|place| place.binding == *binding) {
+            return Ok(place.clone());
+        }
+        let policy = self.load(&LoadSpec {
+            name: binding.name.clone(),
+            component: Source::File(binding.component_in(&scan.directory)),
+            digest: Some(binding.digest.clone()),
+            hook: Some(binding.hook),
+            config: binding.config.clone(),
+            limits: binding.limits,
+        })?;
+        Ok(Place { binding: binding.clone(), policy: Arc::new(policy) })
+    }
+
+    /// Puts `next` in the place of `active`, which becomes the last that was good if it was.
+    fn take_place(&self, ladder: &mut Ladder, scan: &Scan, active: Option<Place>, next: Option<Place>, hook: Hook) {
+        let same = |a: &Option<Place>, b: &Option<Place>| match (a, b) {
+            (Some(a), Some(b)) => a.policy.rung() == b.policy.rung(),
+            (None, None) => true,
+            _ => false,
+        };
+        if let (Some(before), Some(_)) = (&active, &next)
+            && !same(&active, &next)
+            && before.policy.has_answered()
+        {
+            if let Err(error) = remember_good(&scan.directory, &before.binding) {
+                tracing::warn!(hook = hook.as_str(), %error, "the last good policy will not be known after a restart of the agent");
+            }
+            ladder.good.insert(hook, before.clone());
+        }
+        // After a restart of the agent the directory remembers.
+        if let (None, Some(_), Some(good)) = (&active, &next, scan.good.get(&hook))
+            && let Ok(place) = self.place(good, scan, None)
+        {
+            ladder.good.insert(hook, place);
+        }
+        match next {
+            Some(place) => drop(ladder.active.insert(hook, place)),
+            None => {
+                // Whoever unbinds a hook wants the default there.
+                ladder.active.remove(&hook);
+                ladder.good.remove(&hook);
+            }
+        }
+    }
+
+    /// Replaces what can be asked.
+    fn publish(&self, ladder: &mut Ladder) -> (Arc<Bindings>, bool) {
+        let mut rungs: BTreeMap<Hook, Vec<Rung>> = BTreeMap::new();
+        let mut policies: HashMap<Rung, Arc<LoadedPolicy>> = HashMap::new();
+        for hook in Hook::ALL {
+            let places = [ladder.active.get(&hook), ladder.good.get(&hook)].into_iter().flatten();
+            for policy in places.map(|place| &place.policy) {
+                let ladder = rungs.entry(hook).or_default();
+                if !ladder.contains(&policy.rung()) {
+                    ladder.push(policy.rung());
+                    policies.insert(policy.rung(), Arc::clone(policy));
+                }
+            }
+            if let Some(default) = ladder.default.as_ref().filter(|default| default.hooks().contains(&hook)) {
+                rungs.entry(hook).or_default().push(Rung::Default);
+                policies.insert(Rung::Default, Arc::clone(default));
+            }
+        }
+        let mut bound = self.0.bound.write().unwrap_or_else(PoisonError::into_inner);
+        ladder.linger(&bound, &policies);
+        for (_, rung, policy) in &ladder.lingering {
+            policies.insert(rung.clone(), Arc::clone(policy));
+        }
+        let changed = bound.bindings.rungs != rungs;
+        let bindings = match changed {
+            true => Arc::new(Bindings { generation: bound.bindings.generation + 1, rungs }),
+            false => Arc::clone(&bound.bindings),
+        };
+        *bound = Bound { bindings: Arc::clone(&bindings), policies };
+        (bindings, changed)
+    }
+}
+
+impl Ladder {
+    /// Notes what has just lost its place, and forgets what lost it long ago.
+    fn linger(&mut self, before: &Bound, policies: &HashMap<Rung, Arc<LoadedPolicy>>) {
+        self.lingering.retain(|(since, rung, _)| since.elapsed() < LINGER && !policies.contains_key(rung));
+        for (rung, policy) in &before.policies {
+            if !policies.contains_key(rung) && !self.lingering.iter().any(|(_, there, _)| there == rung) {
+                self.lingering.push((Instant::now(), rung.clone(), Arc::clone(policy)));
+            }
+        }
+        let over = self.lingering.len().saturating_sub(LINGERING);
+        self.lingering.drain(..over);
+    }
+}
+
+/// Whether what is bound stays although the scan does not show it: because its file, or what claims its hook, is in error.
+fn keeps(scan: &Scan, hook: Hook, place: &Place) -> bool {
+    scan.errors.iter().any(|error| error.hooks.contains(&hook) || error.name() == place.binding.name)
+}
+
+fn refused(binding: &Binding, scan: &Scan, error: &LoadError) -> BindingError {
+    let field = match error {
+        LoadError::Digest { .. } => "spec.digest",
+        LoadError::Config { .. } => "spec.config",
+        LoadError::Component(crate::contract::ComponentError::OtherHook { .. }) => "spec.hook",
+        _ => "spec.component",
+    };
+    BindingError {
+        file: scan.directory.join(format!("{}.yaml", binding.name)),
+        field: field.into(),
+        problem: whole(error),
+        hooks: vec![binding.hook],
+    }
+}
+
+/// The error with its causes.
+fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Some errors show their cause themselves.
+        if !text.contains(&error.to_string()) {
+            text.push_str(&format!(": {error}"));
+        }
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,277 @@
+//! Changes of the policy directory: each a whole generation, written aside and renamed into place, the one before kept beside it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use polylet_core::question::Hook;
+use serde_json::{Map, Value, json};
+
+use super::parse::is_label;
+use super::{API_VERSION, Binding, COMPONENTS, GOOD, KIND, PREVIOUS, is_binding, read};
+use crate::digest::{digest_of, hex_of};
+use crate::limits::LimitSpec;
+
+/// What to bind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Install<'a> {
+    /// Name of the binding: a DNS label.
+    pub name: &'a str,
+    /// Hook to bind it to.
+    pub hook: Hook,
+    /// The component.
+    pub component: &'a [u8],
+    /// Its configuration.
+    pub config: Value,
+    /// Its limits.
+    pub limits: LimitSpec,
+}
+
+/// Why the directory was not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// The file system failed.
+    #[error("{operation} {}", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        cause: io::Error,
+    },
+    /// Not a DNS label.
+    #[error("{name:?} cannot be the name of a binding: it must be a DNS label, up to 63 of a-z, 0-9 and '-'")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The name is another hook's.
+    #[error("the name {name} is taken by the binding for {}; choose another, or unbind that first", hook.as_str())]
+    Taken {
+        /// The name.
+        name: String,
+        /// Whose it is.
+        hook: Hook,
+    },
+    /// Several bindings, or one that cannot be read: it is not clear what would be replaced.
+    #[error("it is not clear what is bound to {}: {problem}", hook.as_str())]
+    Unclear {
+        /// The hook.
+        hook: Hook,
+        /// What is in the way.
+        problem: String,
+    },
+    /// There is no generation before this one.
+    #[error("there is nothing to revert {} to: no generation before this one is kept in {}", hook.as_str(), directory.display())]
+    NothingBefore {
+        /// The hook.
+        hook: Hook,
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// Nothing is bound.
+    #[error("nothing is bound to {} in {}", hook.as_str(), directory.display())]
+    NotBound {
+        /// The hook.
+        hook: Hook,
+        /// The directory.
+        directory: PathBuf,
+    },
+}
+
+/// Binds a component, in place of what is bound to the hook now. It should have been checked and loaded before.
+///
+/// # Errors
+/// [`DirectoryError`]: nothing has changed.
+pub fn install(directory: &Path, install: &Install<'_>) -> Result<Binding, DirectoryError> {
+    if !is_label(install.name) {
+        return Err(DirectoryError::Name { name: install.name.into() });
+    }
+    let locked = Locked::new(directory)?;
+    let digest = digest_of(install.component);
+    let binding = Binding {
+        name: install.name.into(),
+        hook: install.hook,
+        component: Path::new(COMPONENTS).join(format!("sha256-{}.wasm", hex_of(&digest))),
+        digest,
+        config: install.config.clone(),
+        limits: install.limits,
+    };
+    let target = locked.file(&binding.name);
+    if let Ok(other) = read(&target)
+        && other.hook != install.hook
+    {
+        return Err(DirectoryError::Taken { name: other.name, hook: other.hook });
+    }
+    let current = locked.bound(install.hook)?;
+    locked.write(&binding.component_in(directory), install.component)?;
+    locked.replace(install.hook, current, Some(&binding))?;
+    locked.drop_unused();
+    Ok(binding)
+}
+
+/// Puts back the generation before this one, which becomes the one to revert to. None: nothing was bound then.
+///
+/// # Errors
+/// [`DirectoryError`]: nothing has changed.
+pub fn revert(directory: &Path, hook: Hook) -> Result<Option<Binding>, DirectoryError> {
+    let locked = Locked::new(directory)?;
+    let kept = locked.aside(PREVIOUS, hook, "yaml");
+    let before = match read(&kept) {
+        Ok(binding) => Some(binding),
+        Err(_) if locked.aside(PREVIOUS, hook, "none").exists() => None,
+        Err(_) => return Err(DirectoryError::NothingBefore { hook, directory: directory.into() }),
+    };
+    let current = locked.bound(hook)?;
+    locked.replace(hook, current, before.as_ref())?;
+    Ok(before)
+}
+
+/// Binds nothing to the hook: the default policy answers. `revert` brings back what was bound.
+///
+/// # Errors
+/// [`DirectoryError`]: nothing has changed.
+pub fn unbind(directory: &Path, hook: Hook) -> Result<Binding, DirectoryError> {
+    let locked = Locked::new(directory)?;
+    let current = locked.bound(hook)?.ok_or_else(|| DirectoryError::NotBound { hook, directory: directory.into() })?;
+    locked.replace(hook, Some(current.clone()), None)?;
+    Ok(current.1)
+}
+
+/// Keeps a binding as the last that was good.
+pub(crate) fn remember_good(directory: &Path, binding: &Binding) -> Result<(), DirectoryError> {
+    let locked = Locked::new(directory)?;
+    locked.write(&locked.aside(GOOD, binding.hook, "yaml"), document(binding).as_bytes())
+}
+
+/// The directory, with its lock held.
+struct Locked<'a> {
+    directory: &'a Path,
+    _lock: File,
+}
+
+impl<'a> Locked<'a> {
+    fn new(directory: &'a Path) -> Result<Self, DirectoryError> {
+        let failed = |operation, cause| DirectoryError::Io { operation, path: directory.into(), cause };
+        for folder in ["", COMPONENTS, PREVIOUS, GOOD] {
+            let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(directory.join(folder));
+            made.map_err(|cause| failed("make the policy directory", cause))?;
+        }
+        let open = File::open(directory).map_err(|cause| failed("open the policy directory", cause))?;
+        open.lock().map_err(|cause| failed("lock the policy directory", cause))?;
+        Ok(Self { directory, _lock: open })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.yaml"))
+    }
+
+    fn aside(&self, folder: &str, hook: Hook, extension: &str) -> PathBuf {
+        self.directory.join(folder).join(format!("{}.{extension}", hook.as_str()))
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| is_binding(path)).collect()
+    }
+
+    /// What is bound to the hook, with its file.
+    fn bound(&self, hook: Hook) -> Result<Option<(PathBuf, Binding)>, DirectoryError> {
+        let read = self.files().into_iter().filter_map(|file| Some((file.clone(), read(&file).ok()?)));
+        let mut bound: Vec<_> = read.filter(|(_, binding)| binding.hook == hook).collect();
+        if bound.len() > 1 {
+            let names: Vec<String> = bound.into_iter().map(|(file, _)| file.display().to_string()).collect();
+            return Err(DirectoryError::Unclear { hook, problem: format!("{} all claim it", names.join(" and ")) });
+        }
+        Ok(bound.pop())
+    }
+
+    /// Puts `next` in the place of `current`, which is kept as the generation before.
+    fn replace(&self, hook: Hook, current: Option<(PathBuf, Binding)>, next: Option<&Binding>) -> Result<(), DirectoryError> {
+        let (kept, none) = (self.aside(PREVIOUS, hook, "yaml"), self.aside(PREVIOUS, hook, "none"));
+        let (keep, other) = if current.is_some() { (&kept, &none) } else { (&none, &kept) };
+        let text = current.as_ref().map(|(_, binding)| document(binding)).unwrap_or_default();
+        self.write(keep, text.as_bytes())?;
+        self.remove(other)?;
+        let target = next.map(|binding| self.file(&binding.name));
+        if let (Some(target), Some(binding)) = (&target, next) {
+            self.write(target, document(binding).as_bytes())?;
+        }
+        match current {
+            Some((file, _)) if target.as_ref() != Some(&file) => self.remove(&file),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes aside, makes it durable, renames it into place.
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), DirectoryError> {
+        let failed = |operation| move |cause| DirectoryError::Io { operation, path: path.into(), cause };
+        let folder = path.parent().unwrap_or(self.directory);
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let temporary = folder.join(format!(".{name}.new"));
+        let _ = fs::remove_file(&temporary);
+        let written = || {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temporary)?;
+            file.write_all(bytes)?;
+            file.sync_all()
+        };
+        written().map_err(failed("write"))?;
+        fs::rename(&temporary, path).map_err(failed("put in place"))?;
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("make durable"))
+    }
+
+    fn remove(&self, path: &Path) -> Result<(), DirectoryError> {
+        match fs::remove_file(path) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                Err(DirectoryError::Io { operation: "remove", path: path.into(), cause })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes components that no generation names. Where a file cannot be read, it may name any.
+    fn drop_unused(&self) {
+        let aside = |folder| Hook::ALL.map(|hook| self.aside(folder, hook, "yaml")).into_iter().filter(|file| file.exists());
+        let files: Vec<PathBuf> = self.files().into_iter().chain(aside(PREVIOUS)).chain(aside(GOOD)).collect();
+        let Ok(bindings) = files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>() else { return };
+        let used: BTreeSet<PathBuf> = bindings.iter().map(|binding| binding.component_in(self.directory)).collect();
+        for entry in fs::read_dir(self.directory.join(COMPONENTS)).into_iter().flatten().flatten() {
+            let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with("sha256-") && name.ends_with(".wasm"));
+            if ours && !used.contains(&entry.path()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// The file of a binding.
+fn document(binding: &Binding) -> String {
+    let mut limits = Map::new();
+    let LimitSpec { fuel, timeout, memory, store_bytes, log_bytes } = binding.limits;
+    let timeout = timeout.map(|timeout| format!("{}ms", timeout.as_millis()));
+    for (name, value) in [
+        ("fuel", fuel.map(Value::from)),
+        ("timeout", timeout.map(Value::from)),
+        ("memory", memory.map(Value::from)),
+        ("storeBytes", store_bytes.map(Value::from)),
+        ("logBytes", log_bytes.map(Value::from)),
+    ] {
+        limits.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    let mut spec = Map::from_iter([
+        ("hook".to_owned(), json!(binding.hook.as_str())),
+        ("component".to_owned(), json!(binding.component)),
+        ("digest".to_owned(), json!(binding.digest.as_str())),
+        ("config".to_owned(), binding.config.clone()),
+    ]);
+    if !limits.is_empty() {
+        spec.insert("limits".to_owned(), Value::Object(limits));
+    }
+    let whole = json!({ "apiVersion": API_VERSION, "kind": KIND, "metadata": { "name": binding.name }, "spec": spec });
+    // JSON is YAML too, should the writer meet a value that it cannot write.
+    serde_saphyr::to_string(&whole).unwrap_or_else(|_| format!("{whole:#}\n"))
+}

@@ -1,0 +1,155 @@
+//! A binding's file as a binding. Every error names the field, the value and what would be right.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use polylet_core::question::Hook;
+use serde_json::{Map, Value, json};
+
+use super::field::{Fields, Findings, invalid};
+use super::{API_VERSION, Binding, BindingError, KIND};
+use crate::digest::is_digest;
+use crate::limits::{LimitSpec, MEMORY_MAX};
+
+/// Bounds of what a binding may allow its policy.
+const FUEL: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000;
+const TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
+const MEMORY: std::ops::RangeInclusive<u64> = (64 << 10)..=MEMORY_MAX as u64;
+const STORE: std::ops::RangeInclusive<u64> = 0..=(1 << 20);
+const LOG: std::ops::RangeInclusive<u64> = 0..=(256 << 10);
+
+pub(super) fn binding(file: &Path, bytes: &[u8]) -> Result<Binding, Vec<BindingError>> {
+    let whole = |problem: String| vec![BindingError { file: file.into(), field: String::new(), problem, hooks: Vec::new() }];
+    let document = document(bytes).map_err(whole)?;
+    let mut found = Findings::new();
+    match walk(file, &document, &mut found) {
+        Some(binding) if found.is_empty() => Ok(binding),
+        _ => {
+            let hook = document.get("spec").and_then(|spec| spec.get("hook")).and_then(Value::as_str).and_then(hook);
+            let error = |(field, problem)| BindingError { file: file.into(), field, problem, hooks: hook.into_iter().collect() };
+            Err(found.into_iter().map(error).collect())
+        }
+    }
+}
+
+fn document(bytes: &[u8]) -> Result<Map<String, Value>, String> {
+    let text = std::str::from_utf8(bytes).map_err(|error| format!("is not UTF-8 text: byte {}", error.valid_up_to()))?;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_depth: 64, max_nodes: 50_000, max_documents: 1, max_anchors: 100, max_aliases: 100 },
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
+        with_snippet: false,
+    };
+    match serde_saphyr::from_str_with_options(text, options) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(Value::Null) => Err(format!("is empty: it must hold a {KIND}")),
+        Ok(_) => Err(format!("must be a mapping with apiVersion: {API_VERSION} and kind: {KIND}")),
+        Err(error) => Err(format!("is neither YAML nor JSON: {error}")),
+    }
+}
+
+fn walk(file: &Path, document: &Map<String, Value>, found: &mut Findings) -> Option<Binding> {
+    let mut root = Fields::root(document);
+    constant(&mut root, "apiVersion", API_VERSION, found);
+    constant(&mut root, "kind", KIND, found);
+    let name = root.object("metadata", true, found).and_then(|mut metadata| {
+        let name = metadata.text("name", "the name of the file without its extension", found);
+        let at = metadata.at("name");
+        metadata.finish(found);
+        named(file, at, name?, found)
+    });
+    let spec = root.object("spec", true, found).and_then(|mut spec| {
+        let hooks = Hook::ALL.map(|hook| format!("{:?}", hook.as_str())).join(", ");
+        let at = spec.at("hook");
+        let hook = spec.text("hook", &format!("one of {hooks}"), found).and_then(|text| {
+            hook(text).or_else(|| {
+                found.push((at, format!("Unsupported value: {text:?}: supported values: {hooks}")));
+                None
+            })
+        });
+        let component = spec.text("component", "the component's file, a path from this directory", found).map(PathBuf::from);
+        let at = spec.at("digest");
+        let digest = spec.text("digest", "the component's digest: \"sha256:\" and what `sha256sum` prints", found).and_then(|text| {
+            let right = "must be \"sha256:\" and 64 hexadecimal digits in lower case";
+            if is_digest(text) { Some(text) } else { invalid(found, at, &json!(text), right) }
+        });
+        let config = spec.get("config").cloned().unwrap_or_else(|| json!({}));
+        let limits = spec.object("limits", false, found).map(|limits| limit_spec(limits, found)).unwrap_or_default();
+        spec.finish(found);
+        Some((hook?, component?, digest?, config, limits))
+    });
+    root.finish(found);
+    let (hook, component, digest, config, limits) = spec?;
+    Some(Binding { name: name?, hook, component, digest: digest.into(), config, limits })
+}
+
+fn constant(root: &mut Fields<'_>, field: &'static str, value: &str, found: &mut Findings) {
+    let right = format!("must be {value:?}");
+    root.text(field, &right, found).filter(|text| *text != value).map(|text| invalid::<()>(found, field.into(), &json!(text), &right));
+}
+
+fn named(file: &Path, at: String, name: &str, found: &mut Findings) -> Option<String> {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    // A generation that is kept aside lies under the name of its hook.
+    let aside = file.parent().and_then(Path::file_name).is_some_and(|folder| folder.as_encoded_bytes().starts_with(b"."));
+    match name {
+        name if !is_label(name) => {
+            invalid(found, at, &json!(name), "must be a DNS label: up to 63 of a-z, 0-9 and '-', a letter or digit at each end")
+        }
+        name if name != stem && !aside => {
+            invalid(found, at, &json!(name), &format!("must be the name of the file without its extension: {stem:?}"))
+        }
+        name => Some(name.to_owned()),
+    }
+}
+
+fn limit_spec(mut limits: Fields<'_>, found: &mut Findings) -> LimitSpec {
+    let within = |range: &std::ops::RangeInclusive<u64>| format!("from {} to {}", range.start(), range.end());
+    let bytes = |range: std::ops::RangeInclusive<u64>| {
+        move |value: &Value| quantity(value).filter(|n| range.contains(n)).and_then(|n| usize::try_from(n).ok())
+    };
+    let right = |range| format!("must be a number of bytes, or one with Ki or Mi, {}", within(range));
+    let spec = LimitSpec {
+        fuel: limits.optional("fuel", &format!("must be a whole number {}", within(&FUEL)), found, |value| {
+            value.as_u64().filter(|fuel| FUEL.contains(fuel))
+        }),
+        timeout: limits.optional("timeout", "must be a duration like \"250ms\" or \"2s\", from 1ms to 60s", found, |value| {
+            duration(value.as_str()?).filter(|timeout| TIMEOUT.contains(timeout))
+        }),
+        memory: limits.optional("memory", &right(&MEMORY), found, bytes(MEMORY)),
+        store_bytes: limits.optional("storeBytes", &right(&STORE), found, bytes(STORE)),
+        log_bytes: limits.optional("logBytes", &right(&LOG), found, bytes(LOG)),
+    };
+    limits.finish(found);
+    spec
+}
+
+fn hook(text: &str) -> Option<Hook> {
+    Hook::ALL.into_iter().find(|hook| hook.as_str() == text)
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    match text.strip_suffix("ms") {
+        Some(number) => number.parse().ok().map(Duration::from_millis),
+        None => text.strip_suffix('s')?.parse().ok().map(Duration::from_secs),
+    }
+}
+
+fn quantity(value: &Value) -> Option<u64> {
+    let Some(text) = value.as_str() else { return value.as_u64() };
+    let (number, shift) = match text {
+        text if text.ends_with("Ki") => (&text[..text.len() - 2], 10),
+        text if text.ends_with("Mi") => (&text[..text.len() - 2], 20),
+        text => (text, 0),
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// A label as DNS and the API have it.
+pub(super) fn is_label(text: &str) -> bool {
+    let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let bytes = text.as_bytes();
+    bytes.len() <= 63
+        && edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+}

@@ -1,0 +1,340 @@
+//! The policy directory: what it shows is bound, what is wrong in it is named, and what was bound stays until something better is there.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{answer, built, guest, host, questions};
+use polylet_core::effect::Rung;
+use polylet_core::question::{Answer, Hook};
+use polylet_policy::{Install, LimitSpec, PolicyHost, digest_of, install, revert, scan, unbind};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A file that begins well, with so much of a spec.
+fn binding(name: &str, spec: &str) -> String {
+    format!("apiVersion: policy.polylet.io/v1alpha1\nkind: PolicyBinding\nmetadata: {{name: {name}}}\nspec:\n{spec}")
+}
+
+const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+fn good_spec() -> String {
+    format!("  hook: restart\n  component: a.wasm\n  digest: {DIGEST}\n")
+}
+
+/// One file in a directory, and everything that is said about it: the place, then the message behind the file's name.
+#[track_caller]
+fn check(file: &str, text: &str, expected: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(file), text).unwrap();
+    let scan = scan(folder.path()).unwrap();
+    let prefix = format!("{}: ", folder.path().join(file).display());
+    let errors: Vec<String> = scan.errors.iter().map(|e| e.to_string().strip_prefix(&prefix).expect("names the file").to_owned()).collect();
+    assert_eq!(errors, expected);
+    assert_eq!(scan.bindings.is_empty(), !expected.is_empty());
+}
+
+#[test]
+fn a_binding_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = "  limits: {fuel: 1000000, timeout: 250ms, memory: 8Mi, storeBytes: 1Ki, logBytes: 0}\n";
+    fs::write(folder.path().join("gentle.yaml"), binding("gentle", &format!("{}  config: {{delay: 5}}\n{limits}", good_spec()))).unwrap();
+    fs::write(folder.path().join("notes.txt"), "not a binding").unwrap();
+    fs::write(folder.path().join(".hidden.yaml"), "not a binding").unwrap();
+    let scan = scan(folder.path()).unwrap();
+    assert_eq!(scan.errors, []);
+    let [found] = &scan.bindings[..] else { panic!("{:?}", scan.bindings) };
+    assert_eq!((found.name.as_str(), found.hook, &found.config), ("gentle", Hook::Restart, &json!({"delay": 5})));
+    assert_eq!(found.limits.timeout, Some(std::time::Duration::from_millis(250)));
+    assert_eq!((found.limits.memory, found.limits.store_bytes, found.limits.log_bytes), (Some(8 << 20), Some(1024), Some(0)));
+}
+
+#[test]
+fn a_directory_that_is_not_there_shows_nothing() {
+    let scan = scan(Path::new("/nonexistent/policies")).unwrap();
+    assert!(scan.bindings.is_empty() && scan.errors.is_empty());
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_field_its_value_and_what_would_be_right() {
+    let whole = |text: &str| text.to_owned();
+    let at = |place: &str, spec: &str| (whole(place), binding("a", spec));
+    let good = good_spec();
+    check("a.yaml", &binding("a", &good), &[]);
+    check("a.json", &json!({"apiVersion": "policy.polylet.io/v1alpha1", "kind": "PolicyBinding", "metadata": {"name": "a"},
+        "spec": {"hook": "qos", "component": "a.wasm", "digest": DIGEST}}).to_string(), &[]);
+    check("a.yaml", "", &["is empty: it must hold a PolicyBinding"]);
+    check("a.yaml", "- a", &["must be a mapping with apiVersion: policy.polylet.io/v1alpha1 and kind: PolicyBinding"]);
+    check("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", &[
+        r#"apiVersion: Invalid value: "v1": must be "policy.polylet.io/v1alpha1""#,
+        r#"kind: Invalid value: "Pod": must be "PolicyBinding""#,
+        "spec: Required value: a mapping",
+    ]);
+    check("b.yaml", &binding("a", &good), &[
+        r#"metadata.name: Invalid value: "a": must be the name of the file without its extension: "b""#,
+    ]);
+    check("A.yaml", &binding("A", &good), &[
+        r#"metadata.name: Invalid value: "A": must be a DNS label: up to 63 of a-z, 0-9 and '-', a letter or digit at each end"#,
+    ]);
+    check("a.yaml", &binding("a", &good.replace("restart", "restarts")), &[
+        r#"spec.hook: Unsupported value: "restarts": supported values: "restart", "probe", "qos", "eviction""#,
+    ]);
+    check("a.yaml", &binding("a", "  hook: qos\n"), &[
+        "spec.component: Required value: the component's file, a path from this directory",
+        "spec.digest: Required value: the component's digest: \"sha256:\" and what `sha256sum` prints",
+    ]);
+    check("a.yaml", &binding("a", &good.replace("sha256:e3", "sha256:E3")), &[&format!(
+        r#"spec.digest: Invalid value: "{}": must be "sha256:" and 64 hexadecimal digits in lower case"#, DIGEST.replace(":e3", ":E3"),
+    )]);
+    check("a.yaml", &binding("a", &format!("{good}  limit: {{}}\n")), &[r#"spec.limit: Unknown field: did you mean "limits"?"#]);
+    check("a.yaml", &binding("a", &format!("{good}  scope: node\n")), &[
+        "spec.scope: Unknown field: known here are hook, component, digest, config, limits",
+    ]);
+    check("a.yaml", &binding("a", &format!("{good}  limits: 5\n")), &["spec.limits: Invalid value: 5: must be a mapping"]);
+    let limits = [
+        ("fuel: 1", "spec.limits.fuel: Invalid value: 1: must be a whole number from 1000 to 100000000000"),
+        ("fuel: lots", r#"spec.limits.fuel: Invalid value: "lots": must be a whole number from 1000 to 100000000000"#),
+        ("timeout: 5", r#"spec.limits.timeout: Invalid value: 5: must be a duration like "250ms" or "2s", from 1ms to 60s"#),
+        ("timeout: 2m", r#"spec.limits.timeout: Invalid value: "2m": must be a duration like "250ms" or "2s", from 1ms to 60s"#),
+        ("memory: 1Gi", r#"spec.limits.memory: Invalid value: "1Gi": must be a number of bytes, or one with Ki or Mi, from 65536 to 67108864"#),
+        ("memory: 128Mi", r#"spec.limits.memory: Invalid value: "128Mi": must be a number of bytes, or one with Ki or Mi, from 65536 to 67108864"#),
+        ("storeBytes: -1", "spec.limits.storeBytes: Invalid value: -1: must be a number of bytes, or one with Ki or Mi, from 0 to 1048576"),
+        ("logBytes: true", "spec.limits.logBytes: Invalid value: true: must be a number of bytes, or one with Ki or Mi, from 0 to 262144"),
+        ("time: 5s", "spec.limits.time: Unknown field: known here are fuel, timeout, memory, storeBytes, logBytes"),
+    ];
+    for (limit, expected) in limits {
+        let (_, text) = at("", &format!("{good}  limits: {{{limit}}}\n"));
+        check("a.yaml", &text, &[expected]);
+    }
+}
+
+#[test]
+fn what_is_neither_yaml_nor_json_is_named_with_its_place() {
+    for text in ["a: [1", "a: 1\na: 2", "a: &a [*a]", "\u{0}", "a: 1\n---\nb: 2"] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.yaml"), text).unwrap();
+        let scan = scan(folder.path()).unwrap();
+        let error = scan.errors[0].to_string();
+        assert!(error.contains("a.yaml: is neither YAML nor JSON: "), "{error}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.yaml"), [0xff]).unwrap();
+    assert!(scan(folder.path()).unwrap().errors[0].to_string().ends_with("a.yaml: is not UTF-8 text: byte 0"));
+    fs::write(folder.path().join("a.yaml"), vec![b' '; 2 << 20]).unwrap();
+    assert!(scan(folder.path()).unwrap().errors[0].to_string().ends_with("a.yaml: cannot be read: is longer than 1048576 bytes"));
+}
+
+/// A directory with a host that applies it.
+struct Node {
+    folder: TempDir,
+    host: PolicyHost,
+}
+
+impl Node {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), host: host() }
+    }
+
+    fn install(&self, name: &str, component: &[u8]) {
+        let hook = Hook::Restart;
+        install(self.folder.path(), &Install { name, hook, component, config: json!({}), limits: LimitSpec::default() }).unwrap();
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.folder.path().join(file), text).unwrap();
+    }
+
+    /// Applies the directory; the errors.
+    fn apply(&self) -> Vec<String> {
+        let applied = self.host.apply(&scan(self.folder.path()).unwrap());
+        assert_eq!(applied.bindings, self.host.bindings());
+        let folder = format!("{}/", self.folder.path().display());
+        applied.errors.iter().map(|error| error.to_string().replace(&folder, "")).collect()
+    }
+
+    fn rungs(&self) -> Vec<Rung> {
+        self.host.bindings().rungs.get(&Hook::Restart).cloned().unwrap_or_default()
+    }
+
+    /// The names on the ladder.
+    fn ladder(&self) -> String {
+        let name = |rung: &Rung| match rung {
+            Rung::Bound { name, .. } => name.clone(),
+            other => format!("{other:?}").to_lowercase(),
+        };
+        self.rungs().iter().map(name).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What the active policy answers.
+    fn delay(&self) -> Option<u64> {
+        let rung = self.rungs().first()?.clone();
+        match answer(self.host.ask(&rung, &questions::restart())) {
+            Some(Answer::Restart(answer)) => Some(answer.delay),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn install_replace_revert_unbind() {
+    let node = Node::new();
+    assert!(node.apply().is_empty());
+    assert_eq!(node.ladder(), "");
+    node.install("one", &guest::waits(1));
+    assert!(node.apply().is_empty());
+    assert_eq!((node.ladder().as_str(), node.delay()), ("one", Some(1)));
+    node.install("two", &guest::waits(2));
+    assert!(node.apply().is_empty());
+    assert_eq!((node.ladder().as_str(), node.delay()), ("two one", Some(2)));
+    // Back, and forth again.
+    let path = node.folder.path();
+    assert_eq!(revert(path, Hook::Restart).unwrap().unwrap().name, "one");
+    assert!(node.apply().is_empty());
+    assert_eq!((node.ladder().as_str(), node.delay()), ("one two", Some(1)));
+    assert_eq!(revert(path, Hook::Restart).unwrap().unwrap().name, "two");
+    assert!(node.apply().is_empty());
+    assert_eq!(node.delay(), Some(2));
+    assert_eq!(unbind(path, Hook::Restart).unwrap().name, "two");
+    assert!(node.apply().is_empty());
+    assert_eq!(node.ladder(), "");
+    assert_eq!(
+        unbind(path, Hook::Restart).unwrap_err().to_string(),
+        format!("nothing is bound to restart in {}", path.display())
+    );
+    assert_eq!(revert(path, Hook::Restart).unwrap().unwrap().name, "two");
+    assert!(node.apply().is_empty());
+    assert_eq!(node.delay(), Some(2));
+}
+
+#[test]
+fn the_first_install_reverts_to_nothing_bound() {
+    let node = Node::new();
+    let path = node.folder.path();
+    assert_eq!(
+        revert(path, Hook::Restart).unwrap_err().to_string(),
+        format!("there is nothing to revert restart to: no generation before this one is kept in {}", path.display())
+    );
+    node.install("one", &guest::waits(1));
+    assert_eq!(revert(path, Hook::Restart).unwrap(), None);
+    assert!(node.apply().is_empty());
+    assert_eq!(node.ladder(), "");
+    assert_eq!(revert(path, Hook::Restart).unwrap().unwrap().name, "one");
+}
+
+#[test]
+fn a_bad_edit_leaves_what_was_bound_and_says_why() {
+    let node = Node::new();
+    node.install("one", &guest::waits(1));
+    node.apply();
+    let text = fs::read_to_string(node.folder.path().join("one.yaml")).unwrap();
+    let mut check = |edit: &str, expected: &str| {
+        node.write("one.yaml", edit);
+        let errors = node.apply();
+        assert!(errors.len() == 1 && errors[0].starts_with(expected), "{errors:?} does not begin with {expected:?}");
+        assert_eq!((node.ladder().as_str(), node.delay()), ("one", Some(1)));
+    };
+    check("nonsense: [", "one.yaml: is neither YAML nor JSON: ");
+    check(&text.replace("hook: restart", "hook: restrat"), "one.yaml: spec.hook: Unsupported value: \"restrat\"");
+    check(&text.replace("hook: restart", "hook: qos"), "one.yaml: spec.hook: the component does not export polylet:policy/qos;");
+    check(&text.replace("components/", "lost/"), "one.yaml: spec.component: read ");
+    check(&text.replace(&digest_of(&guest::waits(1)).to_string(), DIGEST), "one.yaml: spec.digest: the component is sha256:");
+    let hostile = built("hostile/forbidden-import");
+    fs::write(node.folder.path().join("bad.wasm"), &hostile).unwrap();
+    let bad = binding("one", &format!("  hook: restart\n  component: bad.wasm\n  digest: {}\n", digest_of(&hostile)));
+    check(&bad, "one.yaml: spec.component: the component imports wasi:clocks/wall-clock@");
+    node.write("one.yaml", &text);
+    assert!(node.apply().is_empty());
+}
+
+#[test]
+fn two_bindings_for_one_hook_are_both_named_and_change_nothing() {
+    let node = Node::new();
+    node.install("one", &guest::waits(1));
+    node.apply();
+    let text = fs::read_to_string(node.folder.path().join("one.yaml")).unwrap();
+    node.write("two.yaml", &text.replace("name: one", "name: two"));
+    let message = "spec.hook: Duplicate value: \"restart\": the bindings one, two are all for this hook, and a node has one for each; \
+                   remove all but one";
+    assert_eq!(node.apply(), [format!("one.yaml: {message}"), format!("two.yaml: {message}")]);
+    assert_eq!(node.delay(), Some(1));
+    let problem = install(
+        node.folder.path(),
+        &Install { name: "three", hook: Hook::Restart, component: b"", config: Value::Null, limits: LimitSpec::default() },
+    );
+    let problem = problem.unwrap_err().to_string();
+    assert!(problem.starts_with("it is not clear what is bound to restart: ") && problem.contains("two.yaml"), "{problem}");
+}
+
+#[test]
+fn names_are_checked_before_anything_is_written() {
+    let node = Node::new();
+    let try_install = |name, hook| {
+        let install_it = Install { name, hook, component: b"", config: Value::Null, limits: LimitSpec::default() };
+        install(node.folder.path(), &install_it).unwrap_err().to_string()
+    };
+    node.install("one", &guest::waits(1));
+    assert_eq!(
+        try_install("../one", Hook::Restart),
+        "\"../one\" cannot be the name of a binding: it must be a DNS label, up to 63 of a-z, 0-9 and '-'"
+    );
+    assert_eq!(
+        try_install("one", Hook::Qos),
+        "the name one is taken by the binding for restart; choose another, or unbind that first"
+    );
+}
+
+#[test]
+fn only_a_policy_that_has_answered_becomes_the_last_good_one() {
+    let node = Node::new();
+    node.install("good", &guest::waits(1));
+    node.apply();
+    assert_eq!(node.delay(), Some(1));
+    // Nobody asks this one.
+    node.install("unproven", &guest::waits(2));
+    node.apply();
+    assert_eq!(node.ladder(), "unproven good");
+    node.install("newest", &guest::waits(3));
+    node.apply();
+    assert_eq!(node.ladder(), "newest good");
+    // The agent restarts: the directory remembers.
+    let again = Node { folder: node.folder, host: host() };
+    again.apply();
+    assert_eq!(again.ladder(), "newest good");
+}
+
+#[test]
+fn components_that_no_generation_names_are_dropped() {
+    let node = Node::new();
+    for delay in 1..=4 {
+        node.install("one", &guest::waits(delay));
+    }
+    let components = fs::read_dir(node.folder.path().join("components")).unwrap().count();
+    assert_eq!(components, 2, "this generation's and the one before");
+}
+
+#[test]
+fn changed_limits_are_bound_without_another_generation_of_rungs() {
+    let node = Node::new();
+    node.install("one", &guest::waits(1));
+    node.apply();
+    let text = fs::read_to_string(node.folder.path().join("one.yaml")).unwrap();
+    node.write("one.yaml", &format!("{text}  limits: {{fuel: 1000}}\n"));
+    assert!(node.apply().is_empty());
+    assert_eq!(node.host.standing()[0].policy.limits(Hook::Restart).fuel, 1000);
+}
+
+#[test]
+fn the_default_stands_on_every_ladder_below_what_is_bound() {
+    let node = Node::new();
+    node.install("one", &guest::waits(1));
+    node.apply();
+    node.host.load_default().unwrap().expect("the default component is embedded");
+    assert_eq!(node.ladder(), "one default");
+    for hook in Hook::ALL {
+        assert_eq!(node.host.bindings().rungs[&hook].last(), Some(&Rung::Default));
+    }
+    for question in questions::all() {
+        assert!(answer(node.host.ask(&Rung::Default, &question)).is_some());
+    }
+}
