@@ -114,7 +114,9 @@ fn node_name(flags: &Flags, errors: &mut Findings) -> String {
     let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = flags.hostname_override.clone().filter(|name| !name.trim().is_empty()).unwrap_or_else(machine);
     let name = name.trim().to_lowercase();
-    let label = |l: &str| !l.is_empty() && !l.starts_with('-') && !l.ends_with('-') && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let label = |l: &str| {
+        !l.is_empty() && !l.starts_with('-') && !l.ends_with('-') && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    };
     if name.len() > 253 || !name.split('.').all(label) {
         let detail = "must be lower case letters, digits, '-' and '.', such as node-1.example.com: set --hostname-override";
         errors.invalid(&At::of("node name"), name.as_str(), detail);
@@ -131,7 +133,9 @@ fn node_ips(flags: &Flags, errors: &mut Findings) -> Vec<IpAddr> {
             Ok(ip) if ips.iter().any(|known| known.is_ipv4() == ip.is_ipv4()) => {
                 errors.invalid(&at, text, "must be one address, or one of each family");
             }
-            Ok(ip) if ip.is_multicast() || ip.is_loopback() => errors.invalid(&at, text, "must be an address that others can reach"),
+            Ok(ip) if ip.is_multicast() || ip.is_loopback() => {
+                errors.invalid(&at, text, "must be an address that others can reach")
+            }
             // Unspecified: of this family, but found on the machine.
             Ok(ip) if ip.is_unspecified() => {}
             Ok(ip) => ips.push(ip),

@@ -67,7 +67,8 @@ impl clap::Args for Flags {
             let arg = if SWITCHES.contains(&field.0) { switch(arg) } else { arg };
             arg.hide(field.2.is_empty()).help_heading("Flags that mirror the configuration file and win over it")
         });
-        let others = OTHERS.iter().map(|other| if other.switch { switch(value(other.name)) } else { value(other.name) }.hide(true));
+        let others =
+            OTHERS.iter().map(|other| if other.switch { switch(value(other.name)) } else { value(other.name) }.hide(true));
         command.args(own).args(fields).args(others)
     }
 
@@ -251,7 +252,8 @@ pub(crate) const SWITCHES: &[&str] = &[
 ];
 
 /// Flags that add up when they are repeated.
-const LISTS: &[&str] = &["allowed-unsafe-sysctls", "cluster-dns", "enforce-node-allocatable", "feature-gates", "register-with-taints"];
+const LISTS: &[&str] =
+    &["allowed-unsafe-sysctls", "cluster-dns", "enforce-node-allocatable", "feature-gates", "register-with-taints"];
 
 const fn other(name: &'static str, switch: bool, refused: bool, why: &'static str) -> Other {
     Other { name, switch, refused, why }
@@ -312,7 +314,14 @@ mod tests {
 
     #[test]
     fn the_last_one_counts_and_lists_add_up() {
-        let flags = parse(&["--max-pods=5", "--max-pods=6", "--cluster-dns=1.1.1.1", "--cluster-dns=2.2.2.2,3.3.3.3", "--oom-score-adj", "-5"]);
+        let flags = parse(&[
+            "--max-pods=5",
+            "--max-pods=6",
+            "--cluster-dns=1.1.1.1",
+            "--cluster-dns=2.2.2.2,3.3.3.3",
+            "--oom-score-adj",
+            "-5",
+        ]);
         let texts: Vec<&str> = flags.fields.iter().map(|(_, _, text)| text.as_str()).collect();
         assert_eq!(texts, ["6", "1.1.1.1,2.2.2.2,3.3.3.3", "-5"]);
     }

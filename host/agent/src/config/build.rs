@@ -54,7 +54,9 @@ pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings) {
         }
     }
     let domain = tree.text("clusterDomain");
-    if !domain.is_empty() && !domain.split('.').all(|l| !l.is_empty() && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')) {
+    if !domain.is_empty()
+        && !domain.split('.').all(|l| !l.is_empty() && l.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'))
+    {
         errors.invalid(&At::of("clusterDomain"), domain, "must be a DNS domain such as cluster.local");
     }
 }

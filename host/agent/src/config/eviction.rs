@@ -65,7 +65,8 @@ pub(super) fn check_maps(tree: &Map<String, Value>, errors: &mut Findings) {
 pub(super) fn thresholds(tree: &Map<String, Value>) -> Vec<Threshold> {
     let reclaim = entries(tree, "evictionMinimumReclaim");
     let grace = entries(tree, "evictionSoftGracePeriod");
-    let read = |map: &[(&str, &str)], signal: &str| map.iter().find(|(name, _)| *name == signal).map(|(_, text)| (*text).to_owned());
+    let read =
+        |map: &[(&str, &str)], signal: &str| map.iter().find(|(name, _)| *name == signal).map(|(_, text)| (*text).to_owned());
     let mut out = Vec::new();
     for (field, soft) in [("evictionHard", false), ("evictionSoft", true)] {
         for (signal, text) in entries(tree, field) {

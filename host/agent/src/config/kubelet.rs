@@ -4,8 +4,8 @@
 //! API server) or only costs comfort is accepted with a warning.
 
 use super::schema::Shape::{
-    Any, Bool, BoolMap, Duration, Float, Int, Ints, Ip, Ips, Object, Objects, OneOf, Path, Quantity, Reservation, SignalDurations, Text,
-    TextMap, Texts, TextsMap, Thresholds,
+    Any, Bool, BoolMap, Duration, Float, Int, Ints, Ip, Ips, Object, Objects, OneOf, Path, Quantity, Reservation,
+    SignalDurations, Text, TextMap, Texts, TextsMap, Thresholds,
 };
 use super::schema::Stand::{Honoured, Ignored, Only, Refused};
 use super::schema::{Field, Shape, Stand};
@@ -52,8 +52,13 @@ pub(super) const FIELDS: &[Field] = &[
     row("authorization", "KubeletAuthorization", "null", Object(AUTHORIZATION), Honoured),
     row("registryPullQPS", "*int32", "5", COUNT, RATE),
     row("registryBurst", "int32", "10", COUNT, RATE),
-    row("imagePullCredentialsVerificationPolicy", "ImagePullCredentialsVerificationPolicy", "null", OneOf(VERIFICATION),
-        Only(&["NeverVerify", "NeverVerifyPreloadedImages"], "image pull credentials")),
+    row(
+        "imagePullCredentialsVerificationPolicy",
+        "ImagePullCredentialsVerificationPolicy",
+        "null",
+        OneOf(VERIFICATION),
+        Only(&["NeverVerify", "NeverVerifyPreloadedImages"], "image pull credentials"),
+    ),
     row("preloadedImagesVerificationAllowlist", "[]string", "null", Texts, Refused("image pull credentials")),
     row("eventRecordQPS", "*int32", "50", COUNT, API),
     row("eventBurst", "int32", "100", COUNT, API),
@@ -82,7 +87,13 @@ pub(super) const FIELDS: &[Field] = &[
     row("singleProcessOOMKill", "*bool", "null", Bool, Refused("a choice of how the OOM killer kills")),
     row("cpuManagerPolicyOptions", "map[string]string", "null", TextMap, Refused("exclusive CPUs")),
     row("cpuManagerReconcilePeriod", "metav1.Duration", "10s", Duration, Ignored("there is no CPU manager yet")),
-    row("memoryManagerPolicy", "string", "None", OneOf(&["None", "none", "Static"]), Only(&["None", "none"], "the memory manager")),
+    row(
+        "memoryManagerPolicy",
+        "string",
+        "None",
+        OneOf(&["None", "none", "Static"]),
+        Only(&["None", "none"], "the memory manager"),
+    ),
     row("topologyManagerPolicy", "string", "none", OneOf(TOPOLOGY), Only(&["none"], "the topology manager")),
     row("topologyManagerScope", "string", "container", OneOf(&["container", "pod"]), Ignored("there is no topology manager yet")),
     row("topologyManagerPolicyOptions", "map[string]string", "null", TextMap, Refused("the topology manager")),
@@ -123,7 +134,13 @@ pub(super) const FIELDS: &[Field] = &[
     row("containerLogMaxFiles", "*int32", "5", Int(2, i32::MAX as i64), ROTATION),
     row("containerLogMaxWorkers", "*int32", "1", Int(1, i32::MAX as i64), ROTATION),
     row("containerLogMonitorInterval", "*metav1.Duration", "10s", Duration, ROTATION),
-    row("configMapAndSecretChangeDetectionStrategy", "ResourceChangeDetectionStrategy", "Watch", OneOf(&["Cache", "Get", "Watch"]), API),
+    row(
+        "configMapAndSecretChangeDetectionStrategy",
+        "ResourceChangeDetectionStrategy",
+        "Watch",
+        OneOf(&["Cache", "Get", "Watch"]),
+        API,
+    ),
     row("systemReserved", "map[string]string", "null", Reservation, Honoured),
     row("kubeReserved", "map[string]string", "null", Reservation, Honoured),
     row("reservedSystemCPUs", "string", "''", Text, Refused("reserving CPUs by number")),
@@ -133,7 +150,13 @@ pub(super) const FIELDS: &[Field] = &[
     row("enforceNodeAllocatable", "[]string", "[pods]", Texts, Honoured),
     row("allowedUnsafeSysctls", "[]string", "[]", Texts, Refused("unsafe sysctls")),
     row("defaultPodSysctls", "map[string]string", "null", TextMap, Refused("default sysctls of pods")),
-    row("volumePluginDir", "string", "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/", Path, Ignored("there are no volume plugins yet")),
+    row(
+        "volumePluginDir",
+        "string",
+        "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/",
+        Path,
+        Ignored("there are no volume plugins yet"),
+    ),
     row("providerID", "string", "''", Text, API),
     row("kernelMemcgNotification", "bool", "false", Bool, Ignored("pressure is noticed by sampling")),
     row("logging", "logsapi.LoggingConfiguration", "null", Object(LOGGING), Honoured),
@@ -141,14 +164,26 @@ pub(super) const FIELDS: &[Field] = &[
     row("enableSystemLogQuery", "*bool", "false", Bool, SERVER),
     row("shutdownGracePeriod", "metav1.Duration", "0s", Duration, Refused("graceful shutdown of the node")),
     row("shutdownGracePeriodCriticalPods", "metav1.Duration", "0s", Duration, Refused("graceful shutdown of the node")),
-    row("shutdownGracePeriodByPodPriority", "[]ShutdownGracePeriodByPodPriority", "null", Objects(SHUTDOWN), Refused("graceful shutdown of the node")),
+    row(
+        "shutdownGracePeriodByPodPriority",
+        "[]ShutdownGracePeriodByPodPriority",
+        "null",
+        Objects(SHUTDOWN),
+        Refused("graceful shutdown of the node"),
+    ),
     row("crashLoopBackOff", "CrashLoopBackOffConfig", "null", Object(CRASH_LOOP), Honoured),
     row("reservedMemory", "[]MemoryReservation", "null", Objects(MEMORY_RESERVATION), Refused("the memory manager")),
     row("enableProfilingHandler", "*bool", "true", Bool, SERVER),
     row("enableDebugFlagsHandler", "*bool", "true", Bool, SERVER),
     row("seccompDefault", "*bool", "false", Bool, Honoured),
     row("memoryThrottlingFactor", "*float64", "null", Float, Ignored("a qos policy sets memory.high")),
-    row("memoryReservationPolicy", "MemoryReservationPolicy", "None", OneOf(&["None", "TieredReservation"]), Only(&["None"], "memory reservation; a qos policy can set memory.min and memory.low")),
+    row(
+        "memoryReservationPolicy",
+        "MemoryReservationPolicy",
+        "None",
+        OneOf(&["None", "TieredReservation"]),
+        Only(&["None"], "memory reservation; a qos policy can set memory.min and memory.low"),
+    ),
     row("registerWithTaints", "[]v1.Taint", "null", Any, API),
     row("registerNode", "*bool", "true", Bool, API),
     row("tracing", "*tracingapi.TracingConfiguration", "null", Any, Ignored("this node exports no traces yet")),
@@ -165,19 +200,34 @@ const HAIRPIN: &[&str] = &["hairpin-veth", "none", "promiscuous-bridge"];
 
 const AUTHENTICATION: &[Field] = &[
     row("x509", "KubeletX509Authentication", "null", Object(&[row("clientCAFile", "string", "''", Path, SERVER)]), Honoured),
-    row("webhook", "KubeletWebhookAuthentication", "null", Object(&[
-        row("enabled", "*bool", "true", Bool, SERVER),
-        row("cacheTTL", "metav1.Duration", "2m", Duration, SERVER),
-    ]), Honoured),
-    row("anonymous", "KubeletAnonymousAuthentication", "null", Object(&[row("enabled", "*bool", "false", Bool, SERVER)]), Honoured),
+    row(
+        "webhook",
+        "KubeletWebhookAuthentication",
+        "null",
+        Object(&[row("enabled", "*bool", "true", Bool, SERVER), row("cacheTTL", "metav1.Duration", "2m", Duration, SERVER)]),
+        Honoured,
+    ),
+    row(
+        "anonymous",
+        "KubeletAnonymousAuthentication",
+        "null",
+        Object(&[row("enabled", "*bool", "false", Bool, SERVER)]),
+        Honoured,
+    ),
 ];
 
 const AUTHORIZATION: &[Field] = &[
     row("mode", "KubeletAuthorizationMode", "Webhook", OneOf(&["AlwaysAllow", "Webhook"]), SERVER),
-    row("webhook", "KubeletWebhookAuthorization", "null", Object(&[
-        row("cacheAuthorizedTTL", "metav1.Duration", "5m", Duration, SERVER),
-        row("cacheUnauthorizedTTL", "metav1.Duration", "30s", Duration, SERVER),
-    ]), Honoured),
+    row(
+        "webhook",
+        "KubeletWebhookAuthorization",
+        "null",
+        Object(&[
+            row("cacheAuthorizedTTL", "metav1.Duration", "5m", Duration, SERVER),
+            row("cacheUnauthorizedTTL", "metav1.Duration", "30s", Duration, SERVER),
+        ]),
+        Honoured,
+    ),
 ];
 
 const MEMORY_SWAP: &[Field] =

@@ -20,7 +20,8 @@ pub(super) struct Found {
 
 impl Found {
     pub(super) fn add(&mut self, layer: &Layer, errors: Findings, warnings: Findings) {
-        let tell = |findings: Findings| findings.0.into_iter().map(|error| Problem { layer: layer.clone(), what: error.to_string() });
+        let tell =
+            |findings: Findings| findings.0.into_iter().map(|error| Problem { layer: layer.clone(), what: error.to_string() });
         self.errors.extend(tell(errors));
         self.warnings.extend(tell(warnings));
     }
@@ -141,7 +142,8 @@ pub(super) fn flags(flags: &Flags, tree: &mut Map<String, Value>, found: &mut Fo
         }
     }
     for (other, text) in &flags.others {
-        let problem = Problem { layer: Layer::Flag(other.name.to_owned()), what: format!("{text:?} has no effect: {}", other.why) };
+        let problem =
+            Problem { layer: Layer::Flag(other.name.to_owned()), what: format!("{text:?} has no effect: {}", other.why) };
         if other.refused && !text.is_empty() {
             found.refuse(&problem.layer, format!("{text:?} is not supported yet: {}", other.why));
         } else {

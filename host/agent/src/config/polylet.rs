@@ -35,7 +35,8 @@ const BOUNDS: &[Field] = &[
 
 /// Takes a checked document over into the settings.
 pub(super) fn apply(map: &Map<String, Value>, settings: &mut Settings) {
-    let path = |name: &str| map.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(|text| Path::new(text).to_owned());
+    let path =
+        |name: &str| map.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(|text| Path::new(text).to_owned());
     let directories = [
         ("policyDirectory", &mut settings.policy_dir),
         ("cacheDirectory", &mut settings.policy_cache),

@@ -221,7 +221,10 @@ fn every(value: &Value, at: &At, errors: &mut Findings, mut check: impl FnMut(&s
 
 fn scalar(value: &Value, shape: &Shape, at: &At, errors: &mut Findings) {
     match (shape, value) {
-        (Shape::Bool, Value::Bool(_)) | (Shape::Float, Value::Number(_)) | (Shape::Text | Shape::Path, Value::String(_)) | (Shape::Any, _) => {}
+        (Shape::Bool, Value::Bool(_))
+        | (Shape::Float, Value::Number(_))
+        | (Shape::Text | Shape::Path, Value::String(_))
+        | (Shape::Any, _) => {}
         (Shape::Int(low, high), Value::Number(number)) => match number.as_i64() {
             Some(number) => errors.between(at, number, *low, *high),
             None => wrong_type(value, at, "a whole number", errors),

@@ -80,13 +80,16 @@ fn without_a_file_the_flags_defaults_hold() {
 fn an_empty_file_brings_the_default_thresholds() {
     let settings = World::new().config("").settings();
     let found: Vec<(&str, Quantity)> = settings.thresholds.iter().map(|t| (t.signal.as_str(), t.below)).collect();
-    assert_eq!(found, [
-        ("memory.available", Quantity::Amount(100 << 20)),
-        ("nodefs.available", Quantity::Percent(10.0)),
-        ("nodefs.inodesFree", Quantity::Percent(5.0)),
-        ("imagefs.available", Quantity::Percent(15.0)),
-        ("imagefs.inodesFree", Quantity::Percent(5.0)),
-    ]);
+    assert_eq!(
+        found,
+        [
+            ("memory.available", Quantity::Amount(100 << 20)),
+            ("nodefs.available", Quantity::Percent(10.0)),
+            ("nodefs.inodesFree", Quantity::Percent(5.0)),
+            ("imagefs.available", Quantity::Percent(15.0)),
+            ("imagefs.inodesFree", Quantity::Percent(5.0)),
+        ]
+    );
 }
 
 #[test]
@@ -102,7 +105,8 @@ fn thresholds_replace_or_merge() {
     assert_eq!(signals(World::new().drop_in("a.conf", "evictionHard: {memory.available: 1Gi}")), "memory.available");
     let flag = World::new().config("").flag("eviction-hard", "memory.available<5%,pid.available<10");
     assert_eq!(signals(flag), "memory.available pid.available");
-    let soft = World::new().config("evictionHard: {}\nevictionSoft: {memory.available: 10%}\nevictionSoftGracePeriod: {memory.available: 1m}");
+    let soft = World::new()
+        .config("evictionHard: {}\nevictionSoft: {memory.available: 10%}\nevictionSoftGracePeriod: {memory.available: 1m}");
     assert_eq!(soft.settings().thresholds[0].grace, Some(Duration::from_secs(60)));
 }
 
@@ -185,7 +189,9 @@ fn flags_without_use_are_refused_or_named() {
     world.flags.others = vec![(other("vmodule"), "a=1".into())];
     world.problems(&["flag --vmodule: \"a=1\" has no effect: there are no Go files to choose from"]);
     world.flags.others.push((other("kubeconfig"), "/k".into()));
-    world.problems(&["flag --kubeconfig: \"/k\" is not supported yet: this node talks to no API server yet and runs static pods only"]);
+    world.problems(&[
+        "flag --kubeconfig: \"/k\" is not supported yet: this node talks to no API server yet and runs static pods only",
+    ]);
 }
 
 #[test]

@@ -81,7 +81,38 @@ pub fn unsupported(pod: &v1::Pod) -> Vec<FieldError> {
         }
     }
     node_selector(pod, &mut findings);
+    unsafe_sysctls(pod, &mut findings);
     findings.0
+}
+
+/// Settings of the kernel that are a namespace's own and harm nobody else, as upstream lists them.
+const SAFE_SYSCTLS: &[&str] = &[
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+];
+
+/// The kubelet admits others only where its configuration lists them.
+fn unsafe_sysctls(pod: &v1::Pod, findings: &mut Findings) {
+    let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+    for (i, sysctl) in context.and_then(|context| context.sysctls.as_ref()).into_iter().flatten().enumerate() {
+        if !SAFE_SYSCTLS.contains(&sysctl.name.replace('/', ".").as_str()) {
+            let detail = format!(
+                "forbidden sysctl: {:?} not allowlisted (allowedUnsafeSysctls is not supported by this node yet)",
+                sysctl.name
+            );
+            findings.forbidden(&At::of("spec.securityContext.sysctls").index(i).child("name"), detail);
+        }
+    }
 }
 
 /// A node selector must fit the labels that this node has without an API server.
@@ -272,6 +303,13 @@ mod tests {
             ],
         );
         check("{hostUsers: true, containers: [{name: c, securityContext: {procMount: Default}}]}", &[]);
+        check(
+            "{securityContext: {sysctls: [{name: net/ipv4/tcp_syncookies, value: '1'}, {name: kernel.msgmax, value: '1'}]}, containers: []}",
+            &[
+                "spec.securityContext.sysctls[1].name: Forbidden: forbidden sysctl: \"kernel.msgmax\" not allowlisted (allowedUnsafeSysctls is \
+             not supported by this node yet)",
+            ],
+        );
     }
 
     #[test]
