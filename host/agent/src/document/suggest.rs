@@ -1,13 +1,17 @@
 //! What an unknown name was probably meant to be.
 
-/// The candidate that a mistyped word most likely stands for: the same but for case, or at most a third of it away.
+/// The candidate that a mistyped word most likely stands for: the same but for case, a quarter of it or less away, or else one that it is
+/// short for.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let lower = word.to_lowercase();
-    let (distance, best) = candidates
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
-        .min_by_key(|(distance, _)| *distance)?;
-    (distance <= word.chars().count().div_ceil(4).min(3)).then_some(best)
+    let word = word.to_lowercase();
+    let candidates: Vec<(String, &str)> = candidates.into_iter().map(|candidate| (candidate.to_lowercase(), candidate)).collect();
+    let distances = candidates.iter().map(|(lower, candidate)| (strsim::damerau_levenshtein(&word, lower), *candidate));
+    let (distance, best) = distances.min_by_key(|(distance, _)| *distance)?;
+    if distance <= word.chars().count().div_ceil(4).min(3) {
+        return Some(best);
+    }
+    let short_for = candidates.iter().find(|(lower, _)| word.len() >= 4 && lower.starts_with(&word));
+    short_for.map(|(_, candidate)| *candidate)
 }
 
 /// `did you mean "…"?`, or nothing.
@@ -31,6 +35,7 @@ mod tests {
             ("livnessProbe", Some("livenessProbe")),
             ("imgae", Some("image")),
             ("envs", Some("env")),
+            ("readiness", Some("readinessProbe")),
             ("frobnicate", None),
             ("x", None),
         ] {

@@ -170,9 +170,10 @@ fn expected(message: &str) -> String {
 fn name_unknown(path: &[Step], findings: &mut Findings) {
     let Some((Step::Field(name), parents)) = path.split_last() else { return };
     let here = fields_at(parents);
-    let meant = suggest::did_you_mean(name, here.iter().copied());
-    let detail =
-        if meant.is_empty() { place_of(name).map(|place| format!("it belongs into {place}")).unwrap_or_default() } else { meant };
+    let detail = match place_of(name) {
+        Some(place) => format!("it belongs into {place}"),
+        None => suggest::did_you_mean(name, here.iter().copied()),
+    };
     findings.unknown(&written(path), detail);
 }
 
