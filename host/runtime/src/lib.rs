@@ -1,5 +1,3 @@
-// DIVISION OF WORK: observe.rs and verbs.rs are being written by the lead NOW; translate by another. Whoever has the client: COMMIT WHAT YOU
-// HAVE at once, finish its tests, then stop and report; do not write observe or verbs.
 //! The CRI side: client, translation of a pod into CRI messages, observation, events.
 //!
 //! In reading order: [`Client`] has one method for each call of the CRI, with its deadline, and [`CallError`] says what follows
