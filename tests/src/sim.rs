@@ -4,6 +4,7 @@
 //! things happen; the first one broken ends the run with a message that names the seed. A seed replays exactly.
 
 mod check;
+mod faults;
 mod manifest;
 mod policy;
 pub(crate) mod runtime;

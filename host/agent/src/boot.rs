@@ -108,11 +108,7 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
         },
         cgroups,
         cgroup_root: settings.cgroup_root.clone(),
-        limits: LimitOptions {
-            cpu_quota: settings.cpu_quota,
-            cpu_period_us: settings.cpu_period_us,
-            pids: settings.pids_limit,
-        },
+        limits: LimitOptions { cpu_quota: settings.cpu_quota, cpu_period_us: settings.cpu_period_us, pids: settings.pids_limit },
         sampler: Sampler::new(&settings.paths, image_places(&client).await),
         prepared: Prepared::default(),
     };
@@ -176,9 +172,8 @@ async fn reach(client: &Client, hints: &mut Hints, within: Duration) -> anyhow::
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
             Err(error) => {
-                return Err(error).with_context(|| {
-                    format!("no CRI v1 runtime answers at {} (containerRuntimeEndpoint)", client.endpoint())
-                });
+                return Err(error)
+                    .with_context(|| format!("no CRI v1 runtime answers at {} (containerRuntimeEndpoint)", client.endpoint()));
             }
         }
     }

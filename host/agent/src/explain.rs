@@ -49,7 +49,8 @@ pub fn explain(manifest: &Path, settings: &Settings) -> anyhow::Result<Value> {
     let question = ask::qos_question(&pod, &record, NodeFacts::default(), &core);
     let Answer::Qos(answer) = ask::native(&question) else { bail!("the native policy answers another question") };
     let placement = answer.placement;
-    let options = LimitOptions { cpu_quota: settings.cpu_quota, cpu_period_us: settings.cpu_period_us, pids: settings.pids_limit };
+    let options =
+        LimitOptions { cpu_quota: settings.cpu_quota, cpu_period_us: settings.cpu_period_us, pids: settings.pids_limit };
     let limits = pod_limits(&pod, &placement, &options);
     let root = CgroupName::from_cgroupfs(&settings.cgroup_root);
     let parent = CgroupName::pod(&root, pod.uid.as_str(), placement.tier).path(Driver::Cgroupfs);

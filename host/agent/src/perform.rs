@@ -17,11 +17,11 @@ use polylet_core::sample::Sample;
 use polylet_machine::cgroup::{CgroupTree, LimitOptions, pod_limits};
 use polylet_machine::{facts, hosts, logs, volume};
 use polylet_probe::{ExecEnd, exec_outcome, hook_http, probe};
+use polylet_proto::cri::PodSandboxConfig;
 use polylet_runtime::{
     Client, ContainerInputs, NodeContext, Operation, TranslateError, container_config, exec_probe_command, hostname,
     sandbox_config, spec_container, target_of, verbs,
 };
-use polylet_proto::cri::PodSandboxConfig;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -220,7 +220,9 @@ impl Performer {
             (self.client.clone(), self.node.paths.clone(), pod.clone(), container.clone(), id.clone());
         tokio::spawn(async move {
             let Ok(answer) = client.container_status(id.as_str(), false).await else { return };
-            let Some(log) = answer.status.map(|s| PathBuf::from(s.log_path)).filter(|p| !p.as_os_str().is_empty()) else { return };
+            let Some(log) = answer.status.map(|s| PathBuf::from(s.log_path)).filter(|p| !p.as_os_str().is_empty()) else {
+                return;
+            };
             let link = logs::link_name(&pod.namespace, &pod.name, name.as_str(), id.as_str());
             let linked = tokio::task::spawn_blocking(move || logs::link_log(&paths, &link, &log)).await;
             if let Ok(Err(error)) = linked {

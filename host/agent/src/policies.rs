@@ -27,7 +27,9 @@ pub fn watch(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -
         match tokio::task::spawn_blocking(move || loading.load_default()).await {
             Ok(Ok(Some(bindings))) => drop(inbox.send(Event::Policies(bindings)).await),
             Ok(Ok(None)) => tracing::warn!("built without the default component: the native rung answers"),
-            Ok(Err(error)) => tracing::error!(error = chain(&error), "the default component cannot be loaded: the native rung answers"),
+            Ok(Err(error)) => {
+                tracing::error!(error = chain(&error), "the default component cannot be loaded: the native rung answers")
+            }
             Err(error) => tracing::error!(%error, "loading the default component"),
         }
         let mut told: Vec<String> = Vec::new();

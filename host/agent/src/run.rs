@@ -51,8 +51,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let listener = polylet_server::bind_admin(&settings.admin_socket)
         .with_context(|| format!("open the administration socket {}", settings.admin_socket.display()))?;
     let policy_watch = policies::watch(policies.clone(), settings.policy_dir.clone(), inbox.clone());
-    let admin =
-        NodeAdmin { ask, ring: ring.clone(), policies: policies.clone(), reload: policy_watch, version: runtime_version };
+    let admin = NodeAdmin { ask, ring: ring.clone(), policies: policies.clone(), reload: policy_watch, version: runtime_version };
     tokio::spawn(polylet_server::serve_admin(listener, Arc::new(admin), stop.clone()));
     let pulse = Arc::new(Pulse::new(PULSE * 12));
     if let Some(address) = settings.health {

@@ -193,9 +193,8 @@ pub fn qos_question(pod: &Pod, record: &PodRecord, node: NodeFacts, config: &Con
         facts.numbers.extend(code.map(|c| ("pod.class.reported".to_owned(), c)));
     }
     let listed: Vec<&Container> = pod.init_containers().chain(pod.app_containers()).collect();
-    let column = |f: &dyn Fn(&Container) -> Option<u64>| {
-        listed.iter().map(|c| f(c).map_or(UNKNOWN, signed)).collect::<Vec<i64>>()
-    };
+    let column =
+        |f: &dyn Fn(&Container) -> Option<u64>| listed.iter().map(|c| f(c).map_or(UNKNOWN, signed)).collect::<Vec<i64>>();
     facts.tables.insert(
         "containers".into(),
         BTreeMap::from([
@@ -278,9 +277,8 @@ pub fn rank_question(
     let usage = |f: fn(&PodUsage) -> Option<u64>| -> Vec<i64> {
         contenders.iter().map(|c| c.usage.and_then(f).map_or(UNKNOWN, signed)).collect()
     };
-    let own = |f: &dyn Fn(&Contender<'_>) -> Option<i64>| -> Vec<i64> {
-        contenders.iter().map(|c| f(c).unwrap_or(UNKNOWN)).collect()
-    };
+    let own =
+        |f: &dyn Fn(&Contender<'_>) -> Option<i64>| -> Vec<i64> { contenders.iter().map(|c| f(c).unwrap_or(UNKNOWN)).collect() };
     let columns: BTreeMap<String, Vec<i64>> = BTreeMap::from([
         ("cpu.usage".into(), usage(|u| u.cpu)),
         ("cpu.request".into(), own(&|c| Some(signed(c.pod.cpu_request())))),

@@ -102,7 +102,9 @@ pub fn decide(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Healt
         Need::New { attempt, replace } => {
             return match sandbox::worth(pod, have, health) {
                 true => Plan::Sandbox { attempt, replace },
-                false if have.containers.iter().any(|c| c.state == ContainerState::Running) => Plan::End(StopCause::SandboxChanged),
+                false if have.containers.iter().any(|c| c.state == ContainerState::Running) => {
+                    Plan::End(StopCause::SandboxChanged)
+                }
                 false => Plan::End(StopCause::Completed),
             };
         }

@@ -95,9 +95,7 @@ impl Pod {
 
     /// Static, mirror or of priority two billion and more: never evicted.
     pub fn is_critical(&self) -> bool {
-        self.is_static()
-            || self.annotations.contains_key("kubernetes.io/config.mirror")
-            || self.priority >= CRITICAL_PRIORITY
+        self.is_static() || self.annotations.contains_key("kubernetes.io/config.mirror") || self.priority >= CRITICAL_PRIORITY
     }
 
     /// The container of this name, of whatever kind.

@@ -316,4 +316,3 @@ pub struct NodeFacts {
     /// Likewise.
     pub io_stall: Option<u32>,
 }
-

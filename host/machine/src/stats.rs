@@ -179,13 +179,7 @@ impl Sampler {
 }
 
 /// What a pod uses, and its counter of cpu for the next time.
-fn pod_usage(
-    tree: &CgroupTree,
-    uid: &PodUid,
-    tier: QosClass,
-    before: Option<Used>,
-    now: Mono,
-) -> (PodUsage, Option<Used>) {
+fn pod_usage(tree: &CgroupTree, uid: &PodUid, tier: QosClass, before: Option<Used>, now: Mono) -> (PodUsage, Option<Used>) {
     let dir = |controller| tree.pod_dir(controller, uid.as_str(), tier);
     let memory = dir("memory").and_then(|dir| memory::of_cgroup(tree.version(), &dir).ok());
     let used = dir(processes::CPU).and_then(|dir| processes::cpu_nanos(tree.version(), &dir)).map(|nanos| (now, nanos));

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use polylet_core::ask::native;
 use polylet_core::question::{Hook, Question};
 use polylet_policy::{
-    CHILD_ARGUMENT, Install, LimitSpec, LoadSpec, LoadedPolicy, PolicyHost, Settings, Source, compile_child_main, default_component,
-    install, scan,
+    CHILD_ARGUMENT, Install, LimitSpec, LoadSpec, LoadedPolicy, PolicyHost, Settings, Source, compile_child_main,
+    default_component, install, scan,
 };
 use serde_json::{Value, json};
 

@@ -105,9 +105,7 @@ impl PolicyHost {
     pub fn standing(&self) -> Vec<Standing> {
         let bound = self.0.bound.read().unwrap_or_else(PoisonError::into_inner);
         let rungs = bound.bindings.rungs.iter().flat_map(|(hook, rungs)| rungs.iter().map(|rung| (*hook, rung.clone())));
-        rungs
-            .filter_map(|(hook, rung)| Some(Standing { hook, policy: Arc::clone(bound.policies.get(&rung)?), rung }))
-            .collect()
+        rungs.filter_map(|(hook, rung)| Some(Standing { hook, policy: Arc::clone(bound.policies.get(&rung)?), rung })).collect()
     }
 
     /// The binding with its policy: the one that is bound already where nothing has changed.

@@ -28,7 +28,10 @@ impl Asked {
     /// The host could not ask.
     pub(crate) fn not_asked(why: impl Into<String>) -> Self {
         let answer = Err(failure::host(why));
-        Self { verdict: Verdict { answer, fuel: 0, nanos: 0, store_reads: Vec::new(), log: Vec::new() }, writes: Writes::default() }
+        Self {
+            verdict: Verdict { answer, fuel: 0, nanos: 0, store_reads: Vec::new(), log: Vec::new() },
+            writes: Writes::default(),
+        }
     }
 }
 
@@ -47,13 +50,8 @@ pub(crate) fn store(engine: &Engine, call: Call) -> wasmtime::Result<Store<Call>
 pub(crate) fn ask(engine: &Engine, memory: &Arc<PolicyStore>, policy: &LoadedPolicy, question: &Arc<Question>) -> Asked {
     let began = Instant::now();
     let limits = policy.limits(question.body.hook());
-    let call = Call::new(
-        Arc::clone(&policy.name),
-        Arc::clone(&policy.config),
-        Some(Arc::clone(question)),
-        limits,
-        Arc::clone(memory),
-    );
+    let call =
+        Call::new(Arc::clone(&policy.name), Arc::clone(&policy.config), Some(Arc::clone(question)), limits, Arc::clone(memory));
     let mut store = match store(engine, call) {
         Ok(store) => store,
         Err(error) => return Asked::not_asked(format!("{error:#}")),
@@ -81,11 +79,7 @@ pub(crate) fn ask(engine: &Engine, memory: &Arc<PolicyStore>, policy: &LoadedPol
 }
 
 /// The guest's fuel and the host's on its behalf each have the budget while the call runs; together they must not exceed it.
-fn within(
-    answer: Result<Option<Answer>, PolicyFailure>,
-    fuel: u64,
-    limits: &Limits,
-) -> Result<Option<Answer>, PolicyFailure> {
+fn within(answer: Result<Option<Answer>, PolicyFailure>, fuel: u64, limits: &Limits) -> Result<Option<Answer>, PolicyFailure> {
     match answer {
         Ok(_) if fuel > limits.fuel => Err(failure::spent(limits.fuel)),
         answer => answer,

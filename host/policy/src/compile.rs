@@ -122,8 +122,7 @@ impl Compiler {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(failed)?;
-        let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
+        let (Some(mut stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
             return Err(failed(io::Error::other("it has no pipes")));
         };
         let (artifact, status, said) = thread::scope(|scope| {

@@ -241,8 +241,7 @@ impl PolicyHost {
         let name: Arc<str> = spec.name.as_str().into();
         let limits = Limits::of_trial().with(&spec.limits);
         let call = Call::new(Arc::clone(&name), Arc::clone(&config), None, limits, Arc::clone(&self.0.memory));
-        let mut store =
-            ask::store(&self.0.engine, call).map_err(|error| LoadError::Engine { reason: format!("{error:#}") })?;
+        let mut store = ask::store(&self.0.engine, call).map_err(|error| LoadError::Engine { reason: format!("{error:#}") })?;
         let tried = {
             let _ticking = self.0.engine.ticker().begin();
             code.try_out(&mut store)

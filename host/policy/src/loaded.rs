@@ -95,11 +95,7 @@ impl LoadedPolicy {
 
     /// The rung that it stands on when it is bound.
     pub fn rung(&self) -> Rung {
-        Rung::Bound {
-            name: self.name.as_ref().to_owned(),
-            digest: self.digest.clone(),
-            config: self.config_digest.clone(),
-        }
+        Rung::Bound { name: self.name.as_ref().to_owned(), digest: self.digest.clone(), config: self.config_digest.clone() }
     }
 }
 

@@ -95,9 +95,8 @@ fn rank(random: &mut Random) -> Question {
         candidate.priority = random.of(&[0, 0, i32::MIN, i32::MAX]);
     }
     let names = ["disk.rootfs", "disk.logs", "disk.volumes", "inodes.rootfs", "inodes.logs", "inodes.volumes", "processes"];
-    let column = |random: &mut Random| {
-        (0..pods).map(|_| random.maybe(random.0 as i64 % 1_000).unwrap_or(i64::MIN)).collect::<Vec<i64>>()
-    };
+    let column =
+        |random: &mut Random| (0..pods).map(|_| random.maybe(random.0 as i64 % 1_000).unwrap_or(i64::MIN)).collect::<Vec<i64>>();
     let columns: BTreeMap<String, Vec<i64>> =
         names.iter().filter_map(|name| Some(((*name).to_owned(), random.maybe(()).map(|()| column(random))?))).collect();
     question.facts.tables.insert("candidates".into(), columns);

@@ -78,7 +78,9 @@ fn what_others_can_write_is_refused() {
         let path = path.display();
         assert_eq!(
             whole(&refused),
-            format!("{path} {expected}: code that others can change is not run; make it the agent's own (chown root, chmod go-w)")
+            format!(
+                "{path} {expected}: code that others can change is not run; make it the agent's own (chown root, chmod go-w)"
+            )
         );
     };
     check(&cache, "can be written by others (mode 0702)");

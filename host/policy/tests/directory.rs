@@ -30,7 +30,8 @@ fn check(file: &str, text: &str, expected: &[&str]) {
     fs::write(folder.path().join(file), text).unwrap();
     let scan = scan(folder.path()).unwrap();
     let prefix = format!("{}: ", folder.path().join(file).display());
-    let errors: Vec<String> = scan.errors.iter().map(|e| e.to_string().strip_prefix(&prefix).expect("names the file").to_owned()).collect();
+    let errors: Vec<String> =
+        scan.errors.iter().map(|e| e.to_string().strip_prefix(&prefix).expect("names the file").to_owned()).collect();
     assert_eq!(errors, expected);
     assert_eq!(scan.bindings.is_empty(), !expected.is_empty());
 }
@@ -39,7 +40,8 @@ fn check(file: &str, text: &str, expected: &[&str]) {
 fn a_binding_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let limits = "  limits: {fuel: 1000000, timeout: 250ms, memory: 8Mi, storeBytes: 1Ki, logBytes: 0}\n";
-    fs::write(folder.path().join("gentle.yaml"), binding("gentle", &format!("{}  config: {{delay: 5}}\n{limits}", good_spec()))).unwrap();
+    fs::write(folder.path().join("gentle.yaml"), binding("gentle", &format!("{}  config: {{delay: 5}}\n{limits}", good_spec())))
+        .unwrap();
     fs::write(folder.path().join("notes.txt"), "not a binding").unwrap();
     fs::write(folder.path().join(".hidden.yaml"), "not a binding").unwrap();
     let scan = scan(folder.path()).unwrap();
@@ -62,45 +64,85 @@ fn what_is_wrong_is_named_with_its_field_its_value_and_what_would_be_right() {
     let at = |place: &str, spec: &str| (whole(place), binding("a", spec));
     let good = good_spec();
     check("a.yaml", &binding("a", &good), &[]);
-    check("a.json", &json!({"apiVersion": "policy.polylet.io/v1alpha1", "kind": "PolicyBinding", "metadata": {"name": "a"},
-        "spec": {"hook": "qos", "component": "a.wasm", "digest": DIGEST}}).to_string(), &[]);
+    check(
+        "a.json",
+        &json!({"apiVersion": "policy.polylet.io/v1alpha1", "kind": "PolicyBinding", "metadata": {"name": "a"},
+        "spec": {"hook": "qos", "component": "a.wasm", "digest": DIGEST}})
+        .to_string(),
+        &[],
+    );
     check("a.yaml", "", &["is empty: it must hold a PolicyBinding"]);
     check("a.yaml", "- a", &["must be a mapping with apiVersion: policy.polylet.io/v1alpha1 and kind: PolicyBinding"]);
-    check("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", &[
-        r#"apiVersion: Invalid value: "v1": must be "policy.polylet.io/v1alpha1""#,
-        r#"kind: Invalid value: "Pod": must be "PolicyBinding""#,
-        "spec: Required value: a mapping",
-    ]);
-    check("b.yaml", &binding("a", &good), &[
-        r#"metadata.name: Invalid value: "a": must be the name of the file without its extension: "b""#,
-    ]);
-    check("A.yaml", &binding("A", &good), &[
-        r#"metadata.name: Invalid value: "A": must be a DNS label: up to 63 of a-z, 0-9 and '-', a letter or digit at each end"#,
-    ]);
-    check("a.yaml", &binding("a", &good.replace("restart", "restarts")), &[
-        r#"spec.hook: Unsupported value: "restarts": supported values: "restart", "probe", "qos", "eviction""#,
-    ]);
-    check("a.yaml", &binding("a", "  hook: qos\n"), &[
-        "spec.component: Required value: the component's file, a path from this directory",
-        "spec.digest: Required value: the component's digest: \"sha256:\" and what `sha256sum` prints",
-    ]);
-    check("a.yaml", &binding("a", &good.replace("sha256:e3", "sha256:E3")), &[&format!(
-        r#"spec.digest: Invalid value: "{}": must be "sha256:" and 64 hexadecimal digits in lower case"#, DIGEST.replace(":e3", ":E3"),
-    )]);
+    check(
+        "a.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n",
+        &[
+            r#"apiVersion: Invalid value: "v1": must be "policy.polylet.io/v1alpha1""#,
+            r#"kind: Invalid value: "Pod": must be "PolicyBinding""#,
+            "spec: Required value: a mapping",
+        ],
+    );
+    check(
+        "b.yaml",
+        &binding("a", &good),
+        &[r#"metadata.name: Invalid value: "a": must be the name of the file without its extension: "b""#],
+    );
+    check(
+        "A.yaml",
+        &binding("A", &good),
+        &[
+            r#"metadata.name: Invalid value: "A": must be a DNS label: up to 63 of a-z, 0-9 and '-', a letter or digit at each end"#,
+        ],
+    );
+    check(
+        "a.yaml",
+        &binding("a", &good.replace("restart", "restarts")),
+        &[r#"spec.hook: Unsupported value: "restarts": supported values: "restart", "probe", "qos", "eviction""#],
+    );
+    check(
+        "a.yaml",
+        &binding("a", "  hook: qos\n"),
+        &[
+            "spec.component: Required value: the component's file, a path from this directory",
+            "spec.digest: Required value: the component's digest: \"sha256:\" and what `sha256sum` prints",
+        ],
+    );
+    check(
+        "a.yaml",
+        &binding("a", &good.replace("sha256:e3", "sha256:E3")),
+        &[&format!(
+            r#"spec.digest: Invalid value: "{}": must be "sha256:" and 64 hexadecimal digits in lower case"#,
+            DIGEST.replace(":e3", ":E3"),
+        )],
+    );
     check("a.yaml", &binding("a", &format!("{good}  limit: {{}}\n")), &[r#"spec.limit: Unknown field: did you mean "limits"?"#]);
-    check("a.yaml", &binding("a", &format!("{good}  scope: node\n")), &[
-        "spec.scope: Unknown field: known here are hook, component, digest, config, limits",
-    ]);
+    check(
+        "a.yaml",
+        &binding("a", &format!("{good}  scope: node\n")),
+        &["spec.scope: Unknown field: known here are hook, component, digest, config, limits"],
+    );
     check("a.yaml", &binding("a", &format!("{good}  limits: 5\n")), &["spec.limits: Invalid value: 5: must be a mapping"]);
     let limits = [
         ("fuel: 1", "spec.limits.fuel: Invalid value: 1: must be a whole number from 1000 to 100000000000"),
         ("fuel: lots", r#"spec.limits.fuel: Invalid value: "lots": must be a whole number from 1000 to 100000000000"#),
         ("timeout: 5", r#"spec.limits.timeout: Invalid value: 5: must be a duration like "250ms" or "2s", from 1ms to 60s"#),
         ("timeout: 2m", r#"spec.limits.timeout: Invalid value: "2m": must be a duration like "250ms" or "2s", from 1ms to 60s"#),
-        ("memory: 1Gi", r#"spec.limits.memory: Invalid value: "1Gi": must be a number of bytes, or one with Ki or Mi, from 65536 to 67108864"#),
-        ("memory: 128Mi", r#"spec.limits.memory: Invalid value: "128Mi": must be a number of bytes, or one with Ki or Mi, from 65536 to 67108864"#),
-        ("storeBytes: -1", "spec.limits.storeBytes: Invalid value: -1: must be a number of bytes, or one with Ki or Mi, from 0 to 1048576"),
-        ("logBytes: true", "spec.limits.logBytes: Invalid value: true: must be a number of bytes, or one with Ki or Mi, from 0 to 262144"),
+        (
+            "memory: 1Gi",
+            r#"spec.limits.memory: Invalid value: "1Gi": must be a number of bytes, or one with Ki or Mi, from 65536 to 67108864"#,
+        ),
+        (
+            "memory: 128Mi",
+            r#"spec.limits.memory: Invalid value: "128Mi": must be a number of bytes, or one with Ki or Mi, from 65536 to 67108864"#,
+        ),
+        (
+            "storeBytes: -1",
+            "spec.limits.storeBytes: Invalid value: -1: must be a number of bytes, or one with Ki or Mi, from 0 to 1048576",
+        ),
+        (
+            "logBytes: true",
+            "spec.limits.logBytes: Invalid value: true: must be a number of bytes, or one with Ki or Mi, from 0 to 262144",
+        ),
         ("time: 5s", "spec.limits.time: Unknown field: known here are fuel, timeout, memory, storeBytes, logBytes"),
     ];
     for (limit, expected) in limits {

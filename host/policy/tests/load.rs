@@ -29,8 +29,7 @@ fn bare(imports: &str, exports: &str) -> String {
 const ABOUT: &str = r#"
   (func (export "polylet:policy/about@0.1.0#describe") (result i32) (i32.const 64))
   (func (export "polylet:policy/about@0.1.0#validate") (param i32 i32) (result i32) (i32.const 64))"#;
-const RESTART: &str =
-    r#"(func (export "polylet:policy/restart@0.1.0#decide") (param i32) (result i32) (i32.const 64))"#;
+const RESTART: &str = r#"(func (export "polylet:policy/restart@0.1.0#decide") (param i32) (result i32) (i32.const 64))"#;
 
 #[test]
 fn the_default_answers_every_hook() {
@@ -52,7 +51,8 @@ fn imports_outside_the_contract_are_refused_by_name() {
 #[test]
 fn an_import_of_the_contract_must_be_one_that_policies_have() {
     let wit = changed_contract("world restart-policy { include imports;", "world restart-policy { import probe;");
-    let module = bare(r#"(import "polylet:policy/probe@0.1.0" "interpret" (func (param i32 i32)))"#, &format!("{ABOUT}{RESTART}"));
+    let module =
+        bare(r#"(import "polylet:policy/probe@0.1.0" "interpret" (func (param i32 i32)))"#, &format!("{ABOUT}{RESTART}"));
     check_contract(
         &component(&wit, "restart-policy", &module),
         "imports polylet:policy/probe@0.1.0, which a policy may not use; allowed are types, facts, words, settings, store, log",
@@ -137,7 +137,8 @@ fn a_patch_of_the_contract_is_no_other_version() {
 
 #[test]
 fn a_policy_says_who_it_is_and_answers_something() {
-    let wit = changed_contract("world restart-policy { include imports; export about;", "world restart-policy { include imports;");
+    let wit =
+        changed_contract("world restart-policy { include imports; export about;", "world restart-policy { include imports;");
     check_contract(
         &component(&wit, "restart-policy", &bare("", RESTART)),
         "does not export polylet:policy/about, which every policy does",
@@ -152,7 +153,10 @@ fn a_policy_says_who_it_is_and_answers_something() {
 #[test]
 fn what_is_no_component_says_so() {
     check_contract(b"", "is not a WebAssembly component: unexpected end-of-file");
-    check_contract(&wat::parse_str("(module)").unwrap(), "is a core WebAssembly module; a policy is a component (make one with `wasm-tools component new`)");
+    check_contract(
+        &wat::parse_str("(module)").unwrap(),
+        "is a core WebAssembly module; a policy is a component (make one with `wasm-tools component new`)",
+    );
     check_contract(&vec![0; COMPONENT_MAX + 1], "is 33554433 bytes long; a policy may have 33554432");
     let whole = built("default");
     for end in [9, 100, whole.len() / 2, whole.len() - 1] {

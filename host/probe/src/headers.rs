@@ -20,7 +20,8 @@ impl Headers {
     pub(crate) fn new(given: &[(String, String)], user_agent: &'static str) -> Result<Self, Trouble> {
         let mut map = HeaderMap::new();
         for (name, value) in given {
-            let bad = |what: &str| Trouble::new(Failure::Protocol, format!("net/http: invalid header field {what} for \"{name}\""));
+            let bad =
+                |what: &str| Trouble::new(Failure::Protocol, format!("net/http: invalid header field {what} for \"{name}\""));
             let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("name"))?;
             map.append(parsed, HeaderValue::from_bytes(value.trim().as_bytes()).map_err(|_| bad("value"))?);
         }

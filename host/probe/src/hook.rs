@@ -52,10 +52,8 @@ pub async fn hook_http(handler: &Handler, ips: &[String], budget: Option<Duratio
     let plain = Target { tls: false, ..target };
     match http::get(&plain, &headers, deadline).await {
         Ok(_) => {
-            let event = format!(
-                "request to HTTPS lifecycle hook {} got HTTP response, retry with HTTP succeeded",
-                plain.authority
-            );
+            let event =
+                format!("request to HTTPS lifecycle hook {} got HTTP response, retry with HTTP succeeded", plain.authority);
             Ok(HookDone { fallback: Some(event) })
         }
         Err(_) => Err(original.into()),

@@ -49,7 +49,10 @@ pub(crate) async fn get(target: &Target, headers: &Headers, deadline: Option<Ins
             Some(result) => result.map_err(|trouble| trouble.within(&asked))?,
             None => return Err(Trouble::new(Failure::Timeout, format!("{asked}: {AWAITING_HEADERS}"))),
         };
-        let next = exchange.location().map(|location| (location.to_owned(), target.resolve(&location)));
+        let next = exchange.location().map(|location| {
+            let next = target.resolve(&location);
+            (location, next)
+        });
         let (location, next) = match next {
             None => return Ok(exchange),
             Some((_, Ok(next))) if next.host != first_host => {
@@ -69,7 +72,7 @@ pub(crate) async fn get(target: &Target, headers: &Headers, deadline: Option<Ins
         if is_absolute(&location) {
             headers.host = None;
         }
-        if !(target.tls && !next.tls)
+        if (next.tls || !target.tls)
             && let Ok(referer) = HeaderValue::try_from(target.to_string())
         {
             headers.map.insert(REFERER, referer);
@@ -115,7 +118,8 @@ impl Exchange {
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         let mut builder = hyper::client::conn::http1::Builder::new();
         builder.title_case_headers(true).max_buf_size(MAX_HEAD).max_headers(MAX_HEADERS);
-        let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| Trouble::of_exchange(&error))?;
+        let (mut sender, connection) =
+            builder.handshake(TokioIo::new(stream)).await.map_err(|error| Trouble::of_exchange(&error))?;
         let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
         let response = sender.send_request(request).await.map_err(|error| Trouble::of_exchange(&error))?;
         Ok(Self { response, redirected_off_host: false, _connection: connection })
@@ -130,7 +134,8 @@ impl Exchange {
         let request = request(&uri, headers)?;
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder.max_header_list_size(MAX_HEAD as u32);
-        let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(|error| Trouble::of_exchange(&error))?;
+        let (mut sender, connection) =
+            builder.handshake(TokioIo::new(stream)).await.map_err(|error| Trouble::of_exchange(&error))?;
         let connection = Connection(tokio::spawn(async move { drop(connection.await) }));
         let response = sender.send_request(request).await.map_err(|error| Trouble::of_exchange(&error))?;
         Ok(Self { response, redirected_off_host: false, _connection: connection })

@@ -129,7 +129,7 @@ fn normal(path_and_query: &str) -> String {
     let text = escape(path_and_query, has_bad_escape(path_and_query));
     let (path, query) = text.split_at(text.find('?').unwrap_or(text.len()));
     let mut segments: Vec<&str> = Vec::new();
-    let mut parts = path.trim_start_matches('/').split('/').peekable();
+    let mut parts = path.strip_prefix('/').unwrap_or(path).split('/').peekable();
     while let Some(part) = parts.next() {
         let last = parts.peek().is_none();
         match part {

@@ -216,11 +216,7 @@ async fn decisions(
         Ok(UrlQuery(params)) => params,
         Err(error) => return refuse(400, &error.body_text()),
     };
-    let query = DecisionQuery {
-        limit: params.limit.unwrap_or(LIMIT),
-        hook: params.hook,
-        follow: params.follow.unwrap_or(false),
-    };
+    let query = DecisionQuery { limit: params.limit.unwrap_or(LIMIT), hook: params.hook, follow: params.follow.unwrap_or(false) };
     match admin.decisions(query) {
         Ok(lines) => {
             let lines = ReceiverStream::new(lines).map(|line| Ok::<_, std::convert::Infallible>(line + "\n"));

@@ -222,8 +222,15 @@ impl Metrics {
         }
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
         // Behind the name, which may hold blanks: utime and stime are the twelfth and thirteenth field.
-        let fields: Vec<f64> =
-            stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2).filter_map(|f| f.parse().ok()).collect();
+        let fields: Vec<f64> = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .filter_map(|f| f.parse().ok())
+            .collect();
         let ticks = rustix::param::clock_ticks_per_second() as f64;
         self.cpu.set(fields.iter().sum::<f64>() / ticks);
     }

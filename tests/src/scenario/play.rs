@@ -103,7 +103,8 @@ impl Stage {
             let value: serde_json::Value = serde_saphyr::from_str(manifest).unwrap_or_else(|e| panic!("pod {name}: {e}"));
             let mut object: v1::Pod = serde_json::from_value(value).unwrap_or_else(|e| panic!("pod {name}: {e}"));
             defaults(&mut object, name);
-            let source = if object.metadata.labels.as_ref().is_some_and(|l| l.contains_key("api")) { Source::Api } else { Source::File };
+            let source =
+                if object.metadata.labels.as_ref().is_some_and(|l| l.contains_key("api")) { Source::Api } else { Source::File };
             let pod = Pod::parse(Arc::new(object), source, Wall(EPOCH)).unwrap_or_else(|e| panic!("pod {name}: {e}"));
             for container in &pod.containers {
                 stage.rt.images.insert(container.image.clone(), 0);
@@ -186,7 +187,10 @@ impl Stage {
             ("network", [state]) => {
                 let network = match *state {
                     "up" => Ok(()),
-                    _ => Err("container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no plugin".into()),
+                    _ => Err(
+                        "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no plugin"
+                            .into(),
+                    ),
                 };
                 self.step(Event::Runtime(RuntimeState::Up { runtime: Ok(()), network }));
             }
@@ -225,7 +229,8 @@ impl Stage {
 
     fn declare(&mut self) {
         for source in [Source::File, Source::Api] {
-            let pods = self.declared[&source].iter().map(|n| self.pods.get(n).unwrap_or_else(|| panic!("no pod {n}")).clone()).collect();
+            let pods =
+                self.declared[&source].iter().map(|n| self.pods.get(n).unwrap_or_else(|| panic!("no pod {n}")).clone()).collect();
             self.step(Event::Desired { source, pods });
         }
     }
@@ -305,9 +310,7 @@ impl Stage {
             }
             Effect::Publish { pod, status } => {
                 let phase = |s: &v1::PodStatus| s.phase.clone().unwrap_or_default();
-                let ready = |s: &v1::PodStatus| {
-                    s.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True")
-                };
+                let ready = |s: &v1::PodStatus| s.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
                 let name = self.name(&pod);
                 let old = self.statuses.insert(pod, status.clone());
                 let (was, is) = (old.as_deref().map(|s| (phase(s), ready(s))), (phase(&status), ready(&status)));
@@ -452,7 +455,9 @@ impl Stage {
 
     fn describe(&self, act: &Act) -> Option<String> {
         Some(match act {
-            Act::List | Act::Observe(_) | Act::Sample | Act::Ask { .. } | Act::InspectImage { .. } | Act::Probe { .. } => return None,
+            Act::List | Act::Observe(_) | Act::Sample | Act::Ask { .. } | Act::InspectImage { .. } | Act::Probe { .. } => {
+                return None;
+            }
             Act::PullImage { image, .. } => format!("PullImage {image}"),
             Act::Prepare { pod, .. } => format!("prepare {}", self.name(&pod.uid)),
             Act::RunSandbox { pod, attempt, .. } => format!("RunPodSandbox {} attempt {attempt}", self.name(&pod.uid)),

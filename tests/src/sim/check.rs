@@ -87,16 +87,10 @@ impl Check {
             StopCause::Unhealthy => self.unwell.contains(&(id.clone(), ProbeKind::Liveness)),
             StopCause::NotStarted => self.unwell.contains(&(id.clone(), ProbeKind::Startup)),
             StopCause::HookFailed => self.hook_failed.contains(id),
-            StopCause::DefinitionChanged => {
-                pod.and_then(|p| p.container(name)).is_none_or(|c| c.hash != live.seen.hash)
-            }
-            StopCause::SandboxChanged => {
-                sandbox.is_none_or(|s| s.state != SandboxState::Ready || Some(s.attempt) != newest)
-            }
+            StopCause::DefinitionChanged => pod.and_then(|p| p.container(name)).is_none_or(|c| c.hash != live.seen.hash),
+            StopCause::SandboxChanged => sandbox.is_none_or(|s| s.state != SandboxState::Ready || Some(s.attempt) != newest),
             StopCause::Completed | StopCause::InitFailed => pod.is_none_or(|p| self.nothing_left(rt, p)),
-            StopCause::Duplicate => {
-                rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name == live.seen.name).count() > 1
-            }
+            StopCause::Duplicate => rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name == live.seen.name).count() > 1,
             _ => false,
         };
         if !just {

@@ -20,7 +20,11 @@ pub(super) fn draw(rng: &mut Rng, generation: u64, calm: bool) -> Arc<Bindings> 
         let mut ladder = Vec::new();
         if !calm && rng.chance(60) {
             let name = KINDS[rng.below(KINDS.len() as u64) as usize];
-            ladder.push(Rung::Bound { name: name.into(), digest: format!("sha256:{generation}").as_str().into(), config: "none".into() });
+            ladder.push(Rung::Bound {
+                name: name.into(),
+                digest: format!("sha256:{generation}").as_str().into(),
+                config: "none".into(),
+            });
         }
         ladder.push(Rung::Default);
         rungs.insert(hook, ladder);
@@ -55,11 +59,9 @@ pub(super) fn answer(rng: &mut Rng, rung: &Rung, question: &Question, calm: bool
 
 fn random(rng: &mut Rng, question: &Question) -> Answer {
     match ask::native(question) {
-        Answer::Restart(_) => Answer::Restart(restart::Answer {
-            delay: rng.below(2_000_000),
-            give_up: rng.chance(10),
-            reason: "random".into(),
-        }),
+        Answer::Restart(_) => {
+            Answer::Restart(restart::Answer { delay: rng.below(2_000_000), give_up: rng.chance(10), reason: "random".into() })
+        }
         Answer::Probe(default) => Answer::Probe(probe::Answer {
             verdict: [Meaning::Success, Meaning::Warning, Meaning::Unknown, default.verdict][rng.below(4) as usize],
             next_in: rng.chance(30).then(|| rng.below(100_000)),

@@ -44,11 +44,9 @@ impl Runtime {
 
     pub(crate) fn observe(&self, uid: &PodUid) -> Observed {
         let mine = |u: &PodUid| u == uid;
-        let mut sandboxes: Vec<Sandbox> =
-            self.sandboxes.iter().filter(|(u, _, _)| mine(u)).map(|(_, _, s)| s.clone()).collect();
+        let mut sandboxes: Vec<Sandbox> = self.sandboxes.iter().filter(|(u, _, _)| mine(u)).map(|(_, _, s)| s.clone()).collect();
         sandboxes.sort_by(|a, b| (b.attempt, b.created).cmp(&(a.attempt, a.created)));
-        let mut containers: Vec<Container> =
-            self.containers.iter().filter(|c| mine(&c.uid)).map(|c| c.seen.clone()).collect();
+        let mut containers: Vec<Container> = self.containers.iter().filter(|c| mine(&c.uid)).map(|c| c.seen.clone()).collect();
         containers.sort_by(|a, b| (b.attempt, b.created).cmp(&(a.attempt, a.created)));
         let name = self.sandboxes.iter().find(|(u, _, _)| mine(u)).map(|(_, n, _)| n.clone()).unwrap_or_default();
         Observed { name, namespace: "default".into(), sandboxes, containers }
@@ -57,9 +55,7 @@ impl Runtime {
     /// Carries a call out. Calls are idempotent, as the adapter makes them.
     pub(crate) fn carry_out(&mut self, act: &Act, wall: Wall) -> Result<Outcome, CallError> {
         match act {
-            Act::InspectImage { image } => {
-                Ok(Outcome::Image(self.images.contains_key(image).then(|| picture(image))))
-            }
+            Act::InspectImage { image } => Ok(Outcome::Image(self.images.contains_key(image).then(|| picture(image)))),
             Act::PullImage { image, .. } => {
                 *self.images.entry(image.clone()).or_default() += 1;
                 Ok(Outcome::Pulled { image: picture(image), took: Duration::from_millis(5) })

@@ -47,22 +47,45 @@ pub fn run_traced(seed: u64) -> Result<Report, String> {
 }
 
 #[derive(Debug)]
-enum Todo {
-    Wake { life: u32, turn: u64 },
-    Deliver { life: u32, event: Event },
+pub(super) enum Todo {
+    Wake {
+        life: u32,
+        turn: u64,
+    },
+    Deliver {
+        life: u32,
+        event: Event,
+    },
     /// A request arrives at its peer.
-    Apply { life: u32, id: EffectId, act: Act, reply: Option<u64> },
+    Apply {
+        life: u32,
+        id: EffectId,
+        act: Act,
+        reply: Option<u64>,
+    },
     /// A process ends by itself or by TERM.
-    Exit { id: ContainerId, code: i32, reply: Option<(u32, EffectId)> },
+    Exit {
+        id: ContainerId,
+        code: i32,
+        reply: Option<(u32, EffectId)>,
+    },
     /// The sources as they are now; a watch is one ordered stream.
-    Sync { life: u32 },
-    SyncSource { life: u32, source: Source },
-    Runtime { life: u32, up: bool },
+    Sync {
+        life: u32,
+    },
+    SyncSource {
+        life: u32,
+        source: Source,
+    },
+    Runtime {
+        life: u32,
+        up: bool,
+    },
     Fault(Fault),
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+pub(super) enum Fault {
     KillContainer,
     KillSandbox,
     Crash,
@@ -74,33 +97,33 @@ enum Fault {
     DiskFull(bool),
 }
 
-struct World {
-    seed: u64,
-    rng: Rng,
-    now: u64,
-    booted: u64,
-    jump: i64,
-    rt: Runtime,
-    declared: BTreeMap<PodUid, SimPod>,
-    ever: BTreeMap<PodUid, SimPod>,
+pub(super) struct World {
+    pub(super) seed: u64,
+    pub(super) rng: Rng,
+    pub(super) now: u64,
+    pub(super) booted: u64,
+    pub(super) jump: i64,
+    pub(super) rt: Runtime,
+    pub(super) declared: BTreeMap<PodUid, SimPod>,
+    pub(super) ever: BTreeMap<PodUid, SimPod>,
     /// What this life of the node has been told.
-    told: Option<BTreeMap<PodUid, Arc<Pod>>>,
-    node: Node,
-    life: u32,
-    store: BTreeMap<PodUid, PodRecord>,
-    disk_full: bool,
-    queue: BTreeMap<(u64, u64), Todo>,
-    turn: u64,
-    wake: (u64, u64),
-    runs: BTreeMap<(PodUid, String), u32>,
-    hung: Option<PodUid>,
-    generation: u64,
-    check: Check,
-    report: Report,
-    recent: Vec<u64>,
-    next_pod: u64,
-    trace: bool,
-    broken: Option<String>,
+    pub(super) told: Option<BTreeMap<PodUid, Arc<Pod>>>,
+    pub(super) node: Node,
+    pub(super) life: u32,
+    pub(super) store: BTreeMap<PodUid, PodRecord>,
+    pub(super) disk_full: bool,
+    pub(super) queue: BTreeMap<(u64, u64), Todo>,
+    pub(super) turn: u64,
+    pub(super) wake: (u64, u64),
+    pub(super) runs: BTreeMap<(PodUid, String), u32>,
+    pub(super) hung: Option<PodUid>,
+    pub(super) generation: u64,
+    pub(super) check: Check,
+    pub(super) report: Report,
+    pub(super) recent: Vec<u64>,
+    pub(super) next_pod: u64,
+    pub(super) trace: bool,
+    pub(super) broken: Option<String>,
 }
 
 impl World {
@@ -176,26 +199,32 @@ impl World {
             self.now = at;
             self.happen(todo);
             if let Some(what) = self.broken.take() {
-                return Err(format!("seed {}: at {} ms: {what}\nreplay: SEED={} cargo test -p polylet-tests --test sim -- --nocapture replay", self.seed, self.now, self.seed));
+                return Err(format!(
+                    "seed {}: at {} ms: {what}\nreplay: SEED={} cargo test -p polylet-tests --test sim -- --nocapture replay",
+                    self.seed, self.now, self.seed
+                ));
             }
         }
         self.now = END;
         self.converged().map_err(|what| {
-            format!("seed {}: at the end: {what}\nreplay: SEED={} cargo test -p polylet-tests --test sim -- --nocapture replay", self.seed, self.seed)
+            format!(
+                "seed {}: at the end: {what}\nreplay: SEED={} cargo test -p polylet-tests --test sim -- --nocapture replay",
+                self.seed, self.seed
+            )
         })?;
         Ok(self.report)
     }
 
-    fn calm(&self) -> bool {
+    pub(super) fn calm(&self) -> bool {
         self.now >= CALM
     }
 
-    fn clock(&self) -> Now {
+    pub(super) fn clock(&self) -> Now {
         let wall = EPOCH.saturating_add_signed(self.jump) + self.now;
         Now { wall: Wall(wall), mono: Mono(self.now - self.booted) }
     }
 
-    fn at(&mut self, at: u64, todo: Todo) {
+    pub(super) fn at(&mut self, at: u64, todo: Todo) {
         self.turn += 1;
         self.queue.insert((at.max(self.now), self.turn), todo);
     }
@@ -206,13 +235,13 @@ impl World {
         }
     }
 
-    fn say(&self, what: impl FnOnce() -> String) {
+    pub(super) fn say(&self, what: impl FnOnce() -> String) {
         if self.trace {
             println!("{:>8} {}", self.now, what());
         }
     }
 
-    fn add_pod(&mut self) {
+    pub(super) fn add_pod(&mut self) {
         self.next_pod += 1;
         let n = self.next_pod;
         // Now and then a name comes back under another UID, or a UID comes back.
@@ -226,7 +255,7 @@ impl World {
         self.declared.insert(pod.pod.uid.clone(), pod);
     }
 
-    fn begin_life(&mut self) {
+    pub(super) fn begin_life(&mut self) {
         self.life += 1;
         let life = self.life;
         self.told = None;
@@ -308,7 +337,7 @@ impl World {
         self.step(Event::Desired { source, pods });
     }
 
-    fn step(&mut self, event: Event) {
+    pub(super) fn step(&mut self, event: Event) {
         self.say(|| format!("-> {}", brief(&format!("{event:?}"))));
         self.report.steps += 1;
         let effects = self.node.step(self.clock(), event);
@@ -384,7 +413,13 @@ impl World {
         let life = self.life;
         let calm = self.calm();
         let quick = matches!(act, Act::Ask { .. } | Act::Prepare { .. } | Act::CleanUp { .. });
-        let most = if calm { 30 } else if quick { 50 } else { 800 };
+        let most = if calm {
+            30
+        } else if quick {
+            50
+        } else {
+            800
+        };
         let there = self.now + 1 + self.rng.below(most);
         let back = 1 + self.rng.below(most);
         let hung = !calm && self.hung.is_some() && pod_of(&act) == self.hung && self.rng.chance(60);
@@ -490,7 +525,7 @@ impl World {
         Ok(Outcome::Unit)
     }
 
-    fn exit(&mut self, id: &ContainerId, code: i32, reply: Option<(u32, EffectId)>) {
+    pub(super) fn exit(&mut self, id: &ContainerId, code: i32, reply: Option<(u32, EffectId)>) {
         let wall = self.clock().wall;
         if let Some(live) = self.rt.find(id)
             && live.seen.state == ContainerState::Running
@@ -534,159 +569,6 @@ impl World {
             let event = Event::Hint(Hint::Everything);
             self.at(self.now + 5, Todo::Deliver { life: self.life, event });
         }
-    }
-
-    fn fault(&mut self, fault: Fault) {
-        self.say(|| format!("!! {fault:?}"));
-        match fault {
-            Fault::KillContainer => {
-                let running: Vec<ContainerId> = self
-                    .rt
-                    .containers
-                    .iter()
-                    .filter(|c| c.seen.state == ContainerState::Running)
-                    .map(|c| c.seen.id.clone())
-                    .collect();
-                if !running.is_empty() {
-                    let id = running[self.rng.below(running.len() as u64) as usize].clone();
-                    self.exit(&id, 137, None);
-                }
-            }
-            Fault::KillSandbox => {
-                let n = self.rt.sandboxes.len() as u64;
-                if n > 0 {
-                    let id = self.rt.sandboxes[self.rng.below(n) as usize].2.id.clone();
-                    let wall = self.clock().wall;
-                    let _ = self.rt.carry_out(&Act::StopSandbox { id }, wall);
-                }
-            }
-            Fault::Crash => self.crash(),
-            Fault::Reboot => {
-                let wall = self.clock().wall;
-                self.rt.reboot(wall);
-                self.booted = self.now;
-                self.crash();
-            }
-            Fault::ClockJump => {
-                let by = self.rng.below(7_200_000) as i64 - 3_600_000;
-                self.jump += by;
-            }
-            Fault::Edit => self.edit(),
-            Fault::Swap => {
-                self.generation += 1;
-                let calm = self.calm();
-        let bindings = policy::draw(&mut self.rng, self.generation, calm);
-                self.step(Event::Policies(bindings));
-            }
-            Fault::RuntimeAway => {
-                let life = self.life;
-                self.at(self.now, Todo::Runtime { life, up: false });
-                let back = self.now + self.rng.below(10_000);
-                self.at(back, Todo::Runtime { life, up: true });
-            }
-            Fault::DiskFull(full) => {
-                self.disk_full = full;
-                // A full disk costs memory of the past.
-                self.check.forgetful = true;
-            }
-        }
-    }
-
-    fn crash(&mut self) {
-        self.say(|| "!! the agent dies".into());
-        self.begin_life();
-    }
-
-    fn edit(&mut self) {
-        let uids: Vec<PodUid> = self.declared.keys().cloned().collect();
-        match self.rng.below(4) {
-            0 => self.add_pod(),
-            1 if !uids.is_empty() => {
-                let uid = &uids[self.rng.below(uids.len() as u64) as usize];
-                self.declared.remove(uid);
-            }
-            2 if !uids.is_empty() => {
-                let uid = &uids[self.rng.below(uids.len() as u64) as usize];
-                let image = format!("img{}:1", self.rng.below(3));
-                let new = manifest::edited(&self.declared[uid], &image);
-                self.ever.insert(uid.clone(), new.clone());
-                self.declared.insert(uid.clone(), new);
-            }
-            _ => {
-                // A UID that was dropped comes back.
-                let gone: Vec<PodUid> = self
-                    .ever
-                    .keys()
-                    .filter(|u| !self.declared.contains_key(*u))
-                    .filter(|u| !self.declared.values().any(|p| p.pod.name == self.ever[*u].pod.name))
-                    .cloned()
-                    .collect();
-                if !gone.is_empty() {
-                    let uid = gone[self.rng.below(gone.len() as u64) as usize].clone();
-                    let pod = self.ever[&uid].clone();
-                    self.declared.insert(uid, pod);
-                }
-            }
-        }
-        let at = self.now + self.rng.below(300);
-        let life = self.life;
-        self.at(at, Todo::Sync { life });
-    }
-
-    /// Faults have long stopped: the node must have come to rest where the spec wants it.
-    fn converged(&self) -> Result<(), String> {
-        for (uid, sim) in &self.declared {
-            let pod = &sim.pod;
-            let running = |name: &str| {
-                self.rt
-                    .containers
-                    .iter()
-                    .filter(|c| c.uid == *uid && c.seen.name.as_str() == name && c.seen.state == ContainerState::Running)
-                    .count()
-            };
-            let phase = self.check.phase(uid).unwrap_or("none");
-            let ended = phase == "Succeeded" || phase == "Failed";
-            for container in pod.containers.iter() {
-                let name = container.name.as_str();
-                let serves = match sim.programs[name] {
-                    Program::Serves => true,
-                    Program::FailsFirst { then_serves, .. } => then_serves,
-                    Program::Ends { .. } => false,
-                };
-                let want = usize::from(serves && !ended);
-                if running(name) != want {
-                    return Err(format!("{name} of {uid} ({phase}) runs {} times, not {want}", running(name)));
-                }
-                let dead = self.rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name.as_str() == name).count();
-                if dead > want + 1 {
-                    return Err(format!("{dead} attempts of {name} of {uid} are kept"));
-                }
-            }
-            let must_serve = pod.restart_policy == polylet_core::pod::RestartPolicy::Always;
-            if must_serve && phase != "Running" {
-                return Err(format!("{uid} should be Running, is {phase}"));
-            }
-            if !must_serve && !ended {
-                return Err(format!("{uid} should have ended, is {phase}"));
-            }
-        }
-        let left: BTreeSet<&PodUid> = self
-            .rt
-            .containers
-            .iter()
-            .map(|c| &c.uid)
-            .chain(self.rt.sandboxes.iter().map(|(u, _, _)| u))
-            .chain(self.store.keys())
-            .chain(self.node.pods())
-            .filter(|u| !self.declared.contains_key(*u))
-            .collect();
-        if !left.is_empty() {
-            return Err(format!("of pods that nobody declares, something is left: {left:?}"));
-        }
-        if self.recent.iter().any(|t| t + 10_000 > END) {
-            return Err("the node does not come to rest".into());
-        }
-        Ok(())
     }
 }
 

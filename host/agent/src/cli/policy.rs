@@ -184,7 +184,9 @@ async fn changed(place: &Place, hook: Hook, mut report: Value) -> anyhow::Result
                 report["errors"] = json!(errors);
             }
         }
-        Err(polylet_server::ClientError::NotThere { .. }) => report["note"] = json!("no agent runs here: bound at its next start"),
+        Err(polylet_server::ClientError::NotThere { .. }) => {
+            report["note"] = json!("no agent runs here: bound at its next start")
+        }
         Err(error) => return Err(error).with_context(|| format!("{} was changed in the directory", hook.as_str())),
     }
     print(&place.ask, &report, |report| {

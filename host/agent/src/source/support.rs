@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::document::field::{At, FieldError, Findings};
 
 /// Fields that the node cannot honour yet, and what they stand for. A path of `[]` goes through a list, `{/}` through the keys of a map that
-/// contain a slash; a row of `containers[]` holds for init containers too; ` = value` refuses only this value, ` != value` every other.
+/// contain a slash; a row of `containers[]` holds for init containers too; ` = value` (as JSON) refuses only this value.
 const UNSUPPORTED: &[(&str, &str)] = &[
     // The pod.
     ("spec.hostUsers = false", "user namespaces"),
@@ -146,17 +146,17 @@ fn node_label<'a>(key: &str, node_name: &'a str) -> Option<&'a str> {
 
 /// The path of a rule, and which values it refuses.
 fn condition(rule: &str) -> (&str, impl Fn(&Value) -> bool) {
-    let (path, wanted, equal) = match rule.split_once(" = ") {
-        Some((path, value)) => (path, Some(value.to_owned()), true),
-        None => match rule.split_once(" != ") {
-            Some((path, value)) => (path, Some(value.to_owned()), false),
-            None => (rule, None, true),
-        },
+    let (path, wanted) = match rule.split_once(" = ") {
+        // The rules are ours: every one of them is read by a test.
+        Some((path, wanted)) => (path, serde_json::from_str(wanted).unwrap_or_default()),
+        None => (rule, Value::Null),
     };
-    (path, move |value: &Value| match &wanted {
-        Some(wanted) => (value.to_string() == *wanted) == equal,
+    (path, move |value: &Value| match value {
+        Value::Null => false,
         // An empty list or text asks for nothing.
-        None => !matches!(value, Value::Null) && value.as_array().is_none_or(|l| !l.is_empty()) && value.as_str() != Some(""),
+        Value::Array(list) if wanted.is_null() => !list.is_empty(),
+        Value::String(text) if wanted.is_null() => !text.is_empty(),
+        value => wanted.is_null() || *value == wanted,
     })
 }
 

@@ -30,11 +30,8 @@ fn restart_answer(q: &restart::Question, facts: &Facts) -> restart::Answer {
     let entry = number("backoff.current")
         .zip(number("backoff.updated"))
         .map(|(backoff_ms, updated_ms)| up_restart::Entry { backoff_ms, updated_ms });
-    let bounds = up_restart::Bounds {
-        initial_ms: q.bounds.initial,
-        maximum_ms: q.bounds.maximum,
-        reset_after_ms: q.bounds.reset_after,
-    };
+    let bounds =
+        up_restart::Bounds { initial_ms: q.bounds.initial, maximum_ms: q.bounds.maximum, reset_after_ms: q.bounds.reset_after };
     restart::Answer { delay: up_restart::delay(entry, q.last.at, bounds), give_up: false, reason: String::new() }
 }
 

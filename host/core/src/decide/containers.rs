@@ -79,9 +79,8 @@ pub(super) fn init(
         return Init::Done;
     }
     // An exited app container may be of an older sandbox: it proves nothing.
-    let apps_live = pod
-        .app_containers()
-        .any(|c| have.newest(c.name.as_str()).is_some_and(|a| is_live(a) && a.sandbox == *sandbox));
+    let apps_live =
+        pod.app_containers().any(|c| have.newest(c.name.as_str()).is_some_and(|a| is_live(a) && a.sandbox == *sandbox));
     let mut decided = apps_live;
     let mut outcome = if apps_live { Init::Done } else { Init::Wait };
     let mut next = Vec::new();

@@ -72,8 +72,7 @@ pub(super) struct Settled {
 
 /// Asks. The answer comes at once where the native rung gives it, else with the effect's end.
 pub(super) fn ask(cx: &mut Cx<'_>, question: Question, target: Target, pod: String, container: String) -> Option<Settled> {
-    let asked =
-        Asked { question: Arc::new(question), target, place: 0, rung: Rung::Native, before: Vec::new(), pod, container };
+    let asked = Asked { question: Arc::new(question), target, place: 0, rung: Rung::Native, before: Vec::new(), pod, container };
     put(cx, asked, 0)
 }
 

@@ -150,7 +150,9 @@ impl Worker {
         let Some(Pull::Queued { since }) = self.pulls.get(&container.name) else { return };
         let since = *since;
         let mine = cx.shared.pulls.queue.front().is_some_and(|(uid, name)| *uid == self.uid && *name == container.name);
-        let Some(pod) = self.pod.clone().filter(|_| mine && cx.shared.pulls.running.len() < cx.config().parallel_pulls) else { return };
+        let Some(pod) = self.pod.clone().filter(|_| mine && cx.shared.pulls.running.len() < cx.config().parallel_pulls) else {
+            return;
+        };
         cx.shared.pulls.queue.pop_front();
         self.say(cx, Some(&container.name), false, "Pulling", format!("Pulling image \"{}\"", container.image));
         let act = Act::PullImage { pod, image: container.image.clone() };

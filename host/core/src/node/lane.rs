@@ -212,7 +212,8 @@ impl Worker {
         match result {
             Ok(_) => self.say(cx, Some(name), false, "Created", "Container created"),
             Err(error) => {
-                let reason = if error.kind == CallErrorKind::Config { "CreateContainerConfigError" } else { "CreateContainerError" };
+                let reason =
+                    if error.kind == CallErrorKind::Config { "CreateContainerConfigError" } else { "CreateContainerError" };
                 self.start_failed(cx, name, reason, &error);
             }
         }

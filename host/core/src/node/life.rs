@@ -91,7 +91,10 @@ impl Worker {
     }
 
     fn have_nothing(&self) -> bool {
-        self.summary.containers.is_empty() && self.summary.sandboxes.is_empty() && self.record.stop.is_none() && self.stored.is_none()
+        self.summary.containers.is_empty()
+            && self.summary.sandboxes.is_empty()
+            && self.record.stop.is_none()
+            && self.stored.is_none()
     }
 
     fn live(&mut self, cx: &mut Cx<'_>) -> After {
@@ -377,8 +380,7 @@ impl Worker {
         }
         let text = "Pod was active on the node longer than the specified deadline";
         self.say(cx, None, false, "DeadlineExceeded", text);
-        self.record.end =
-            Some(End { succeeded: false, reason: Some("DeadlineExceeded".into()), message: Some(text.into()) });
+        self.record.end = Some(End { succeeded: false, reason: Some("DeadlineExceeded".into()), message: Some(text.into()) });
         self.end(cx, StopCause::DeadlineExceeded, pod.grace);
         true
     }
@@ -395,9 +397,10 @@ impl Worker {
                 continue;
             };
             let record = self.record.containers.get(name);
-            if record.and_then(|c| c.last.as_ref()).is_some_and(|last| {
-                last.id.as_ref() == Some(&attempt.id) || last.finished.is_some_and(|f| f > finished)
-            }) {
+            if record
+                .and_then(|c| c.last.as_ref())
+                .is_some_and(|last| last.id.as_ref() == Some(&attempt.id) || last.finished.is_some_and(|f| f > finished))
+            {
                 continue;
             }
             let cause = match self.ended_for(&attempt.id) {
@@ -479,8 +482,7 @@ fn is_removal(cause: StopCause) -> bool {
 /// Whether a kill is to be followed by a start whatever the exit code will be.
 fn must_follow(pod: &Pod, attempt: &Container, cause: StopCause) -> bool {
     let never = pod.container(attempt.name.as_str()).is_none_or(|c| {
-        c.kind != ContainerKind::Sidecar
-            && c.restart_policy.unwrap_or(pod.restart_policy) == crate::pod::RestartPolicy::Never
+        c.kind != ContainerKind::Sidecar && c.restart_policy.unwrap_or(pod.restart_policy) == crate::pod::RestartPolicy::Never
     });
     match cause {
         StopCause::DefinitionChanged | StopCause::UnknownState => true,

@@ -75,15 +75,7 @@ impl Worker {
         let random = cx.shared.rng.below(u64::MAX);
         let first = first_due(cx.now.mono, spec, running_for, uptime, random);
         let worker = ProbeWorker::new(kind, spec, passed, first);
-        let probing = Probing {
-            id,
-            worker,
-            passed,
-            asking: false,
-            first_failure: None,
-            grace: None,
-            history: Vec::new(),
-        };
+        let probing = Probing { id, worker, passed, asking: false, first_failure: None, grace: None, history: Vec::new() };
         self.probes.insert((name.clone(), kind), probing);
     }
 
@@ -122,7 +114,8 @@ impl Worker {
         let Some(pod) = self.pod.clone() else { return };
         let (Some(container), Some(probing)) = (pod.container(key.0.as_str()), self.probes.get(&key)) else { return };
         let Some(spec) = container.probes.get(key.1).filter(|_| probing.worker.in_flight() == Some(effect)) else { return };
-        let started = self.last_seen().and_then(|have| have.containers.iter().find(|c| c.id == probing.id)).and_then(|c| c.started);
+        let started =
+            self.last_seen().and_then(|have| have.containers.iter().find(|c| c.id == probing.id)).and_then(|c| c.started);
         let mercy = probing.first_failure.is_none_or(|since| cx.now.mono.since(since) < cx.config().probe_mercy);
         let question = ask::probe_question(&ask::Probe {
             pod: &pod,
@@ -138,14 +131,8 @@ impl Worker {
             streak: probing.worker.streak(),
             history: &probing.history,
         });
-        let target = Target::Probe {
-            pod: self.uid.clone(),
-            container: key.0.clone(),
-            kind: key.1,
-            id: probing.id.clone(),
-            text,
-            mercy,
-        };
+        let target =
+            Target::Probe { pod: self.uid.clone(), container: key.0.clone(), kind: key.1, id: probing.id.clone(), text, mercy };
         if let Some(probing) = self.probes.get_mut(&key) {
             probing.asking = true;
         }

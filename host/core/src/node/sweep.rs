@@ -86,8 +86,7 @@ impl Worker {
         self.remove(cx, &containers, false);
         self.stop_sandboxes(cx, &sandboxes);
         if containers.is_empty() {
-            let stopped: Vec<SandboxId> =
-                sandboxes.iter().filter(|id| self.stopped_sandboxes.contains(*id)).cloned().collect();
+            let stopped: Vec<SandboxId> = sandboxes.iter().filter(|id| self.stopped_sandboxes.contains(*id)).cloned().collect();
             self.remove_sandboxes(cx, &stopped);
         }
         containers.is_empty() && sandboxes.is_empty()

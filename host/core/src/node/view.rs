@@ -165,7 +165,10 @@ impl Worker {
                         Some(ContainerState::Unknown) => "unknown",
                     }
                     .to_owned(),
-                    restarts: attempt.map(|a| a.attempt).max(self.record.containers.get(&name).and_then(|c| c.attempt)).unwrap_or(0),
+                    restarts: attempt
+                        .map(|a| a.attempt)
+                        .max(self.record.containers.get(&name).and_then(|c| c.attempt))
+                        .unwrap_or(0),
                     ..ContainerView::default()
                 };
                 match self.restarts.get(&name).map(|r| &r.state) {

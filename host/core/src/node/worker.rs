@@ -64,12 +64,22 @@ pub(super) enum Place {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Pull {
     Inspecting(EffectId),
-    Queued { since: Mono },
-    Pulling { id: EffectId, since: Mono },
+    Queued {
+        since: Mono,
+    },
+    Pulling {
+        id: EffectId,
+        since: Mono,
+    },
     Ready(Image),
     /// The policy is being asked when to try again.
-    Asking { reason: &'static str, error: String },
-    Backoff { until: Mono },
+    Asking {
+        reason: &'static str,
+        error: String,
+    },
+    Backoff {
+        until: Mono,
+    },
 }
 
 impl Pull {

@@ -44,7 +44,8 @@ mod tests {
     #[test]
     fn shares_in_hundredths_of_a_percent() {
         let text = "some avg10=83.61 avg60=0.08 avg300=100.00 total=456037234\nfull avg10=0.00 avg60=x avg300=1.5 total=0\n";
-        let expected = [("some", "10", 8361), ("some", "60", 8), ("some", "300", 10_000), ("full", "10", 0), ("full", "300", 150)];
+        let expected =
+            [("some", "10", 8361), ("some", "60", 8), ("some", "300", 10_000), ("full", "10", 0), ("full", "300", 150)];
         assert_eq!(parse(text).collect::<Vec<_>>(), expected);
     }
 }

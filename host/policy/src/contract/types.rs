@@ -25,8 +25,7 @@ struct Both<'a> {
 
 impl Both<'_> {
     fn same(&self, at: &str, found: Option<Type>, expected: Option<Type>) -> Result<(), String> {
-        let differs =
-            || Err(format!("{at} is {}, in the contract {}", short(self.theirs, found), short(self.ours, expected)));
+        let differs = || Err(format!("{at} is {}, in the contract {}", short(self.theirs, found), short(self.ours, expected)));
         let (Some(a), Some(b)) = (found, expected) else {
             return if found.is_none() && expected.is_none() { Ok(()) } else { differs() };
         };
@@ -36,9 +35,10 @@ impl Both<'_> {
         match (&self.theirs.types[a].kind, &self.ours.types[b].kind) {
             (TypeDefKind::Record(a), TypeDefKind::Record(b)) => {
                 self.same_names(at, "field", a.fields.iter().map(|f| &f.name), b.fields.iter().map(|f| &f.name))?;
-                a.fields.iter().zip(&b.fields).try_for_each(|(a, b)| {
-                    self.same(&format!("{at}.{}", a.name), Some(a.ty), Some(b.ty))
-                })
+                a.fields
+                    .iter()
+                    .zip(&b.fields)
+                    .try_for_each(|(a, b)| self.same(&format!("{at}.{}", a.name), Some(a.ty), Some(b.ty)))
             }
             (TypeDefKind::Variant(a), TypeDefKind::Variant(b)) => {
                 self.same_names(at, "case", a.cases.iter().map(|c| &c.name), b.cases.iter().map(|c| &c.name))?;

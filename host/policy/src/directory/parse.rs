@@ -68,10 +68,11 @@ fn walk(file: &Path, document: &Map<String, Value>, found: &mut Findings) -> Opt
         });
         let component = spec.text("component", "the component's file, a path from this directory", found).map(PathBuf::from);
         let at = spec.at("digest");
-        let digest = spec.text("digest", "the component's digest: \"sha256:\" and what `sha256sum` prints", found).and_then(|text| {
-            let right = "must be \"sha256:\" and 64 hexadecimal digits in lower case";
-            if is_digest(text) { Some(text) } else { invalid(found, at, &json!(text), right) }
-        });
+        let digest =
+            spec.text("digest", "the component's digest: \"sha256:\" and what `sha256sum` prints", found).and_then(|text| {
+                let right = "must be \"sha256:\" and 64 hexadecimal digits in lower case";
+                if is_digest(text) { Some(text) } else { invalid(found, at, &json!(text), right) }
+            });
         let config = spec.get("config").cloned().unwrap_or_else(|| json!({}));
         let limits = spec.object("limits", false, found).map(|limits| limit_spec(limits, found)).unwrap_or_default();
         spec.finish(found);
@@ -84,7 +85,9 @@ fn walk(file: &Path, document: &Map<String, Value>, found: &mut Findings) -> Opt
 
 fn constant(root: &mut Fields<'_>, field: &'static str, value: &str, found: &mut Findings) {
     let right = format!("must be {value:?}");
-    root.text(field, &right, found).filter(|text| *text != value).map(|text| invalid::<()>(found, field.into(), &json!(text), &right));
+    root.text(field, &right, found)
+        .filter(|text| *text != value)
+        .map(|text| invalid::<()>(found, field.into(), &json!(text), &right));
 }
 
 fn named(file: &Path, at: String, name: &str, found: &mut Findings) -> Option<String> {

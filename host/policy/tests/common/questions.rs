@@ -39,13 +39,7 @@ pub fn probe() -> Arc<Question> {
         container: container(),
         node: node(),
         kind: ProbeKind::Liveness,
-        spec: probe::Spec {
-            initial_delay: 0,
-            period: 10_000,
-            timeout: 1_000,
-            success_threshold: 1,
-            failure_threshold: 3,
-        },
+        spec: probe::Spec { initial_delay: 0, period: 10_000, timeout: 1_000, success_threshold: 1, failure_threshold: 3 },
         outcome: Outcome::Http {
             status: 503,
             retry_after: Some(2_000),

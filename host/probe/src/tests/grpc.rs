@@ -58,11 +58,7 @@ async fn statuses() {
         ("down", Outcome::Grpc(2), "service unhealthy (responded with \"NOT_SERVING\")"),
         ("odd", Outcome::Grpc(77), "service unhealthy (responded with \"77\")"),
         ("nobody", Outcome::Grpc(3), "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"),
-        (
-            "broken",
-            failed(Failure::Protocol),
-            "error: health rpc probe failed: rpc error: code = Internal desc = disk on fire",
-        ),
+        ("broken", failed(Failure::Protocol), "error: health rpc probe failed: rpc error: code = Internal desc = disk on fire"),
     ] {
         assert_eq!(ask(port, service, AMPLE).await, (outcome, text.to_owned()), "{service}");
     }

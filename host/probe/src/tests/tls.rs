@@ -66,13 +66,16 @@ async fn http_2_is_spoken_where_it_is_offered() {
     })
     .await;
     let attempt = probe(&https(port, None), &here(), AMPLE).await;
-    assert_eq!(attempt.outcome, ok(&format!("HTTP/2.0 https://127.0.0.1:{port}/h Some(\"kube-probe/1.36\")")), "{}", attempt.text);
+    assert_eq!(
+        attempt.outcome,
+        ok(&format!("HTTP/2.0 https://127.0.0.1:{port}/h Some(\"kube-probe/1.36\")")),
+        "{}",
+        attempt.text
+    );
 }
 
 #[tokio::test]
 async fn peers_that_do_not_speak_tls() {
-    let (port, _) = answer("").await;
-    drop(port);
     let plain = serve(|mut stream| async move {
         let mut buffer = [0; 4096];
         let _ = stream.read(&mut buffer).await?;

@@ -7,9 +7,7 @@ impl Admin for Fake {
     fn get(&self, what: Query) -> BoxFuture<Result<Value, AdminError>> {
         Box::pin(async move {
             match what {
-                Query::Pod { name, .. } if name != "web" => {
-                    Err(AdminError { status: 404, message: format!("no pod {name}") })
-                }
+                Query::Pod { name, .. } if name != "web" => Err(AdminError { status: 404, message: format!("no pod {name}") }),
                 other => Ok(json!({ "asked": format!("{other:?}") })),
             }
         })

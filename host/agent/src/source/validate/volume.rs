@@ -58,7 +58,7 @@ fn check_host_path(source: &v1::HostPathVolumeSource, at: &At, findings: &mut Fi
 fn check_empty_dir(source: &v1::EmptyDirVolumeSource, at: &At, findings: &mut Findings) {
     let medium = source.medium.as_deref().unwrap_or_default();
     let page = medium.strip_prefix("HugePages-");
-    if !matches!(medium, "" | "Memory" | "HugePages") && !page.is_some_and(|size| quantity::whole(size).is_ok()) {
+    if !matches!(medium, "" | "Memory" | "HugePages") && page.is_none_or(|size| quantity::whole(size).is_err()) {
         findings.unsupported(&at.child("medium"), medium, &["", "Memory", "HugePages", "HugePages-<size>"]);
     }
     if let Some(limit) = &source.size_limit
