@@ -3,6 +3,7 @@
 //! `run(seed)` plays one world to its end. Faults stop at [`CALM`]; by [`END`] everything must have converged. Invariants are checked as
 //! things happen; the first one broken ends the run with a message that names the seed. A seed replays exactly.
 
+mod broken;
 mod check;
 mod faults;
 mod manifest;
@@ -10,8 +11,9 @@ mod policy;
 pub(crate) mod runtime;
 mod world;
 
+pub use broken::Broken;
 pub(crate) use world::config;
-pub use world::{Report, run, run_traced};
+pub use world::{Report, run, run_broken, run_traced};
 
 /// Milliseconds of virtual time after which nothing fails any more.
 pub const CALM: u64 = 60_000;

@@ -1,6 +1,6 @@
 //! Thousands of seeded worlds: see `polylet_tests::sim`.
 
-use polylet_tests::sim::{run, run_traced};
+use polylet_tests::sim::{Broken, run, run_broken, run_traced};
 
 /// Seeds in one run; `SEEDS` asks for more or fewer.
 const SEEDS: u64 = 5_000;
@@ -43,6 +43,17 @@ fn a_seed_replays_exactly() {
     for seed in [3, 7, 11] {
         assert_eq!(run(seed), run(seed));
     }
+}
+
+/// A core that lacks a rule must be caught, or the worlds prove nothing. A broken core may also panic: that is noticed as well.
+#[test]
+fn broken_cores_are_caught() {
+    const WORLDS: u64 = 300;
+    let uncaught: Vec<Broken> = Broken::ALL
+        .into_iter()
+        .filter(|broken| !(1..=WORLDS).any(|seed| !matches!(std::panic::catch_unwind(|| run_broken(seed, *broken)), Ok(Ok(_)))))
+        .collect();
+    assert!(uncaught.is_empty(), "in {WORLDS} worlds nobody noticed {uncaught:?}");
 }
 
 /// `SEED=n` prints that world as it goes.

@@ -16,6 +16,7 @@ use polylet_core::record::PodRecord;
 use polylet_core::sample::Sample;
 use polylet_core::time::{Mono, Now, Wall};
 
+use super::broken::Broken;
 use super::check::Check;
 use super::manifest::{self, Program, SimPod};
 use super::policy;
@@ -44,6 +45,13 @@ pub fn run(seed: u64) -> Result<Report, String> {
 /// Likewise, with everything printed.
 pub fn run_traced(seed: u64) -> Result<Report, String> {
     World::new(seed, true).play()
+}
+
+/// Plays one world around a core that lacks a rule.
+pub fn run_broken(seed: u64, broken: Broken) -> Result<Report, String> {
+    let mut world = World::new(seed, false);
+    world.lacks = Some(broken);
+    world.play()
 }
 
 #[derive(Debug)]
@@ -124,6 +132,7 @@ pub(super) struct World {
     pub(super) next_pod: u64,
     pub(super) trace: bool,
     pub(super) broken: Option<String>,
+    pub(super) lacks: Option<Broken>,
 }
 
 impl World {
@@ -154,6 +163,7 @@ impl World {
             next_pod: 0,
             trace,
             broken: None,
+            lacks: None,
             rng: rng.clone(),
         };
         for _ in 0..2 + rng.below(3) {
@@ -270,6 +280,12 @@ impl World {
         let calm = self.calm();
         let bindings = policy::draw(&mut self.rng, self.generation, calm);
         self.at(self.now, Todo::Deliver { life, event: Event::Policies(bindings) });
+        if self.lacks == Some(Broken::SilenceIsEmpty) {
+            for source in [Source::File, Source::Api] {
+                let event = Event::Desired { source, pods: Vec::new() };
+                self.at(self.now, Todo::Deliver { life, event });
+            }
+        }
     }
 
     fn happen(&mut self, todo: Todo) {
@@ -340,6 +356,13 @@ impl World {
     pub(super) fn step(&mut self, event: Event) {
         self.say(|| format!("-> {}", brief(&format!("{event:?}"))));
         self.report.steps += 1;
+        let event = match self.lacks {
+            Some(broken) => match broken.event(event, self.report.steps) {
+                Some(event) => event,
+                None => return,
+            },
+            None => event,
+        };
         let effects = self.node.step(self.clock(), event);
         let mut survivors = usize::MAX;
         // The agent may die between two effects of one step.
@@ -364,6 +387,13 @@ impl World {
     }
 
     fn perform(&mut self, effect: Effect) {
+        let effect = match self.lacks {
+            Some(broken) => match broken.effect(effect) {
+                Some(effect) => effect,
+                None => return,
+            },
+            None => effect,
+        };
         self.say(|| format!("   <- {}", brief(&format!("{effect:?}"))));
         self.report.fingerprint = self
             .report
