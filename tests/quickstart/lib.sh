@@ -68,9 +68,9 @@ YAML
     cat >"$node/polylet.yaml" <<YAML
 apiVersion: polylet.io/v1alpha1
 kind: PolyletConfiguration
-policyDir: $node/policies
-policyCacheDir: $node/policy-cache
-stateDir: $node/polylet-state
+policyDirectory: $node/policies
+cacheDirectory: $node/policy-cache
+stateDirectory: $node/polylet-state
 adminSocket: $node/polylet.sock
 YAML
 }
@@ -128,6 +128,9 @@ def is_ready: any(.status.conditions[]?; .type == "Ready" and .status == "True")
 def crasher: pod("crasher").containers.main;
 '
 node_ready() { "$bin" node -o json 2>/dev/null | jq -e .ready >/dev/null; }
+# ready_within SECONDS: false at once when the agent has ended.
+ready_within() { until_true "$1" ready_or_ended && alive "$agent"; }
+ready_or_ended() { node_ready || ! alive "$agent"; }
 agent_tail() { tail -n "${1:-30}" "$node/agent.log" | sed 's/^/    /' >&2; }
 
 load_gentle() {

@@ -50,7 +50,7 @@ title "A node in $node"
 node_up
 from=$(now_ms)
 start_agent
-until_true 30 node_ready || fail "the agent is not ready after 30 s. The end of $node/agent.log:"
+ready_within 30 || fail "the agent is not ready after $(ago "$from") s. The end of $node/agent.log:"
 echo "  the agent (pid $agent) is ready after $(ago "$from") s"
 
 title "Four pods from $node/manifests"

@@ -21,7 +21,6 @@ check() {
     else
         ok=false figure=null failed=$((failed + 1))
         if (($(now_ms) >= deadline)); then why+="${why:+; }the time is up"; fi
-        if [[ -e $node/agent.log ]]; then agent_tail; fi
     fi
     jq -cn --arg check "$name" --argjson ok $ok --argjson figure "$figure" --arg unit "$unit" --arg why "$why" \
         '{$check, $ok, $figure, $unit} + if $ok then {} else {$why} end'
@@ -43,7 +42,7 @@ check_node() { # The figure: from the agent's start to Ready.
     local from
     from=$(now_ms)
     start_agent
-    until_true 20 node_ready || { no "not ready: $("$bin" node 2>&1 | tr '\n' ' ')"; return; }
+    ready_within 20 || { no "not ready: $("$bin" node 2>&1 | tr '\n' ' ')"; return; }
     since "$from"
 }
 
@@ -174,8 +173,10 @@ if [[ $failed -eq 0 ]]; then
     check swap ms
     check revert ms
     check restart-agent ms
+    if [[ $failed -gt 0 ]]; then agent_tail 80; fi
     check clean-exit ms
 else
+    agent_tail
     not_reached pods probes init swap revert restart-agent clean-exit
 fi
 node_down

@@ -66,7 +66,7 @@ fn types_that_differ_are_named() {
     let text = whole(&error);
     assert!(text.contains("that does not fit the contract: "), "{text}");
 
-    let check_changed = |from, to, expected| {
+    let check_changed = |from: &str, to: &str, expected: &str| {
         let module = bare("", &format!("{ABOUT}{RESTART}"));
         check_contract(&component(&changed_contract(from, to), "restart-policy", &module), expected);
     };
