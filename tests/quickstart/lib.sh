@@ -48,6 +48,8 @@ node_up() {
     "$lab/node.sh" up "$node" >&2
     # shellcheck disable=SC1091
     source "$node/env"
+    # The kubelet's /var/log/containers cannot be put elsewhere by configuration: in this node /var/log is its own.
+    in_node mount -t tmpfs -o mode=755 tmpfs /var/log
     # Where the command line looks for the agent; what it caches goes with the node.
     export POLYLET_SOCKET=$node/polylet.sock POLYLET_POLICY_DIR=$node/policies TMPDIR=$node/tmp
     mkdir -p "$node"/{manifests,policies,kubelet,logs/pods}
@@ -88,7 +90,7 @@ stop_agent() {
     [[ -n $pid ]] || return 0
     agent=''
     if alive "$pid"; then kill "-${1:-TERM}" "$pid"; fi
-    if ! until_true 10 ended "$pid"; then
+    if ! until_true 10 ended "$pid" 2>/dev/null; then # Where the shell would say that it was killed.
         echo "quickstart: the agent does not end within 10 s of SIG${1:-TERM}" >&2
         kill -KILL "$pid"
     fi
@@ -112,6 +114,7 @@ node_down() {
     if [[ -n $node ]]; then
         "$lab/node.sh" down "$node" >&2 || failed=1
         if [[ $made_dir -eq 1 && -d $node ]]; then rmdir "$node" || failed=1; fi
+        node=''
     fi
     return $failed
 }

@@ -68,7 +68,7 @@ before=$(delay)
 echo "  the default: the crasher's next start after $before"
 from=$(now_ms)
 load_gentle -o text >/dev/null || fail "the policy cannot be loaded"
-echo "  loaded gentle-restart in $(ago "$from") s: exit code 1 is harmless, wait 3 s. The next failure is judged by it …"
+echo "  loaded gentle-restart in $(ago "$from") s: exit code 1 is harmless, wait 3 s. The crasher's wait is judged anew …"
 appear 60 "its next start after 3 s" 'crasher.restartDelay == 3000'
 echo "  gentle-restart: the crasher's next start after $(delay)"
 "$bin" policy revert restart >/dev/null || fail "the policy cannot be reverted"

@@ -107,29 +107,35 @@ check_revert() { # From the command to the default bound again.
 check_restart_agent() { # From kill -9 to the next agent seeing the same pods.
     local from before tasks
     until_true 15 says 'crasher.nextRestartIn > 5000' || { no "the crasher does not wait"; return; }
-    before=$(picture) tasks=$(tasks)
+    before=$(picture) tasks=$(tasks) flapped=''
     from=$(now_ms)
     stop_agent KILL && { no "kill -9 ended it with status 0"; return; }
     start_agent
-    until_true 10 same "$before" || { no "$(diff <(echo "$before") <(picture))"; return; }
+    until_true 10 same_and_ready "$before" || { no "$(diff <(echo "$before") <(picture))"; return; }
+    [[ -z $flapped ]] || { no "web was not ready for a while: $flapped"; return; }
     since "$from"
     sleep 1
     same "$before" || { no "later: $(diff <(echo "$before") <(picture))"; return; }
     [[ $(tasks) == "$tasks" ]] || { no "processes: $(diff <(echo "$tasks") <(tasks))"; return; }
 }
-# What an agent's restart must not change: containers, their starts, counts and delays, probes, since when a pod is ready.
+# What an agent's restart must not change: containers, their starts, counts and delays, what their probes said.
 picture() {
     pods | jq '[.[] | {name, uid, life, phase: .status.phase,
-        ready: (.status.conditions // [] | map(select(.type == "Ready") | {status, lastTransitionTime})),
+        conditions: (.status.conditions // [] | map({type, status})),
         containers: [(.status.initContainerStatuses, .status.containerStatuses) | .[]? | {name, containerID, restartCount, started, state}],
         own: (.containers | map_values({restarts, restartDelay, restartReason, probes}))}]'
 }
 same() { [[ $(picture) == "$1" ]]; }
+same_and_ready() {
+    # Nothing is said of a pod before the runtime has been asked; from then on it is what it was.
+    if says 'pod("web") | .status.conditions and (is_ready | not)'; then flapped=$(pods | jq -c "$words"'pod("web") | .containers'); fi
+    same "$1"
+}
 tasks() { in_node "$CTR" --address "$CONTAINERD_SOCK" --namespace k8s.io task ls | grep RUNNING | sort; }
 
 # shellcheck disable=SC2153 # NETNS comes from the node
 check_clean_exit() { # From SIGTERM to the agent's end.
-    local from tasks status=0 root=$CGROUP_ROOT netns left
+    local from tasks status=0 dir=$node root=$CGROUP_ROOT netns left
     deadline=$(($(now_ms) + 20000))
     tasks=$(tasks)
     netns=$(stat -Lc %i "$NETNS")
@@ -139,16 +145,16 @@ check_clean_exit() { # From SIGTERM to the agent's end.
     [[ $status -eq 0 ]] || { no "the agent ended with status $status"; return; }
     [[ $(tasks) == "$tasks" && -n $tasks ]] || { no "pods did not go on: $(diff <(echo "$tasks") <(tasks))"; return; }
     node_down || { no "the node does not go down"; return; }
-    left=$(leftovers "$root" "$netns")
+    left=$(leftovers "$dir" "$root" "$netns")
     [[ -z $left && $(machine) == "$machine_before" ]] || { no "left: $left $(diff <(echo "$machine_before") <(machine))"; return; }
 }
-# leftovers CGROUP_ROOT NETNS: what is left of the node.
+# leftovers DIR CGROUP_ROOT NETNS: what is left of the node.
 leftovers() {
-    if [[ -e $node && -z ${POLYLET_NODE_DIR:-} ]]; then echo "$node"; fi
-    grep -F "$node" /proc/self/mounts
-    find /sys/fs/cgroup -maxdepth 2 -path "*$1"
-    grep -lszF "POLYLET_LAB_INSIDE=$node" /proc/[0-9]*/environ
-    find /proc/[0-9]*/ns -maxdepth 1 -name net -printf '%p %l\n' 2>/dev/null | grep -F "net:[$2]"
+    if [[ -e $1 && -z ${POLYLET_NODE_DIR:-} ]]; then echo "$1"; fi
+    grep -F "$1" /proc/self/mounts
+    find /sys/fs/cgroup -maxdepth 2 -path "*$2"
+    grep -lszF "POLYLET_LAB_INSIDE=$1" /proc/[0-9]*/environ
+    find /proc/[0-9]*/ns -maxdepth 1 -name net -printf '%p %l\n' 2>/dev/null | grep -F "net:[$3]"
 }
 # What is the machine's, and must stay as it was.
 machine() {

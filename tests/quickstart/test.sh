@@ -6,7 +6,7 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/polylet/target}
-export POLYLET_BIN=$CARGO_TARGET_DIR/debug/polylet
+export POLYLET_BIN=$CARGO_TARGET_DIR/debug/polylet CARGO_INCREMENTAL=0
 # The profile is not the product's, and the machine may be busy with other jobs.
 export SMOKE_SECONDS=${SMOKE_SECONDS:-150}
 deadline=$((SECONDS + ${TEST_SECONDS:-5100}))
