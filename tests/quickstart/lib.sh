@@ -15,9 +15,10 @@ die() { echo "quickstart: $*" >&2; exit 1; }
 now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
 seconds() { printf '%d.%02d' $(($1 / 1000)) $(($1 % 1000 / 10)); } # of milliseconds
 
-# until_true SECONDS CMD...: true as soon as the command is; false when it has not been within that time, or before $deadline.
+# until_true SECONDS CMD...: true as soon as the command is; false when it has not been within that time, which $patience
+# stretches on a slow machine, or before $deadline.
 until_true() {
-    local end=$(($(now_ms) + $1 * 1000))
+    local end=$(($(now_ms) + $1 * ${patience:-1} * 1000))
     shift
     if [[ -n ${deadline:-} ]] && ((end > deadline)); then end=$deadline; fi
     until "$@"; do

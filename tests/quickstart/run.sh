@@ -5,6 +5,7 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+patience=3 # shellcheck disable=SC2034 # lib.sh reads it
 # shellcheck disable=SC2329 # a trap calls it
 finish() {
     local status=$?
@@ -29,7 +30,7 @@ appear() {
     local limit=$1
     shift
     while [[ $# -gt 0 ]]; do awaited[$1]=$2; shift 2; done
-    until_true "$limit" all_seen || fail "not within $limit s: ${!awaited[*]}. The end of $node/agent.log:"
+    until_true "$limit" all_seen || fail "not after $(ago "$written") s: ${!awaited[*]}. The end of $node/agent.log:"
 }
 # shellcheck disable=SC2329 # until_true calls it
 all_seen() {
@@ -84,11 +85,12 @@ cat <<TEXT
   $bin policy log --follow
   $bin policy load --hook restart $policies/gentle-restart.wasm --config '{"gentleCodes":[1]}'
   $bin policy revert restart
-  $bin explain $node/manifests/web.yaml
+  $bin explain --config $node/config.yaml --hostname-override quickstart $node/manifests/web.yaml
 
-  rm $node/manifests/web.yaml        # and the pod ends; copy it back, and it starts
-  tail -f $node/agent.log            # what the agent says
-  tail -f $node/logs/pods/*/*/*.log        # what the pods say
+  rm $node/manifests/web.yaml             # and its pod ends
+  cp $here/manifests/web.yaml $node/manifests    # and it starts
+  tail -f $node/agent.log                 # what the agent says
+  tail -f $node/logs/pods/*/*/*.log       # what the pods say
   $lab/node.sh exec $node curl -s http://127.0.0.1:10248/healthz
   $lab/node.sh exec $node curl -s http://127.0.0.1:10248/metrics
 

@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/polylet/target}
 export POLYLET_BIN=$CARGO_TARGET_DIR/debug/polylet CARGO_INCREMENTAL=0
 # The profile is not the product's, and the machine may be busy with other jobs.
-export SMOKE_SECONDS=${SMOKE_SECONDS:-150}
+export SMOKE_SECONDS=${SMOKE_SECONDS:-240}
 deadline=$((SECONDS + ${TEST_SECONDS:-5100}))
 passed=0 failed=0 skipped=0 verdicts=()
 log=$(mktemp)
@@ -62,7 +62,7 @@ step "build" 2700 cargo build --locked --workspace --lib --bins --tests
 step "tests of the node" 2400 cargo test --locked --workspace --no-fail-fast
 step "tests of guests and SDK" 900 cargo test --locked --manifest-path policies/Cargo.toml --workspace --no-fail-fast
 step "lab" 300 tests/lab/check.sh
-step "smoke" 300 tests/quickstart/smoke.sh
+step "smoke" 400 tests/quickstart/smoke.sh
 if cargo fmt --version >/dev/null 2>&1; then
     step "format of the node" 60 cargo fmt --all --check
     step "format of guests and SDK" 60 cargo fmt --manifest-path policies/Cargo.toml --all --check

@@ -217,7 +217,7 @@ fn page_size(bytes: u64) -> String {
 /// Where the runtime keeps images and writable layers, as it says itself.
 async fn image_places(client: &Client) -> (Option<PathBuf>, Option<PathBuf>) {
     let Ok(info) = client.image_fs_info().await else { return (None, None) };
-    let place = |all: &[polylet_proto::cri::FilesystemUsage]| {
+    let place = |all: &[polylet_runtime::cri::FilesystemUsage]| {
         all.first().and_then(|fs| fs.fs_id.as_ref()).map(|id| PathBuf::from(&id.mountpoint)).filter(|p| p.exists())
     };
     (place(&info.image_filesystems), place(&info.container_filesystems))

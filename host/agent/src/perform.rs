@@ -17,7 +17,7 @@ use polylet_core::sample::Sample;
 use polylet_machine::cgroup::{CgroupTree, LimitOptions, pod_limits};
 use polylet_machine::{facts, hosts, logs, volume};
 use polylet_probe::{ExecEnd, exec_outcome, hook_http, probe};
-use polylet_proto::cri::PodSandboxConfig;
+use polylet_runtime::cri::PodSandboxConfig;
 use polylet_runtime::{
     Client, ContainerInputs, NodeContext, Operation, TranslateError, container_config, exec_probe_command, hostname,
     sandbox_config, spec_container, target_of, verbs,

@@ -4,7 +4,7 @@
 //! Reading order:
 //! - what a pod is given: [`cgroup`], [`volume`], [`hosts`], [`logs`]
 //! - what it uses: [`stats`]
-//! - what the node is: [`facts`], [`network`], [`lock`]
+//! - what the node is: [`facts`], [`network`], [`root`], [`lock`]
 //!
 //! **Invariant:** nothing here decides about a pod, remembers one, or talks to a peer other than the kernel.
 
@@ -17,6 +17,7 @@ pub mod hosts;
 pub mod lock;
 pub mod logs;
 pub mod network;
+pub mod root;
 pub mod stats;
 pub mod volume;
 

@@ -13,6 +13,8 @@ pub(crate) struct Mount {
     pub(crate) root: PathBuf,
     /// Where it is mounted.
     pub(crate) point: PathBuf,
+    /// Whether mounts below it appear in its peers.
+    pub(crate) shared: bool,
     /// File system type.
     pub(crate) fs_type: String,
     /// Options of the file system (`rw`, `cpu`, `size=…`).
@@ -40,13 +42,20 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|byte| *byte == b' ');
     let root = fields.nth(3)?;
     let point = fields.next()?;
-    // Optional fields of any number end with a lone dash.
-    fields.find(|field| *field == b"-")?;
+    // Options of the mount, then optional fields of any number, then a lone dash.
+    let mut shared = false;
+    loop {
+        match fields.next()? {
+            b"-" => break,
+            field => shared |= field.starts_with(b"shared:"),
+        }
+    }
     let fs_type = fields.next()?;
     let options = fields.nth(1)?;
     Some(Mount {
         root: unescape(root),
         point: unescape(point),
+        shared,
         fs_type: String::from_utf8_lossy(fs_type).into_owned(),
         options: String::from_utf8_lossy(options).split(',').map(str::to_owned).collect(),
     })
@@ -81,6 +90,7 @@ mod tests {
         assert_eq!(mounts[0].point, Path::new("/mnt 2"));
         assert_eq!(mounts[0].root, Path::new("/mnt1"));
         assert_eq!(mounts[0].options, ["rw", "errors=continue"]);
+        assert!(mounts[0].shared && !mounts[1].shared);
         assert_eq!(mounts[1].fs_type, "cgroup");
         assert_eq!(mounts[1].options, ["rw", "cpu", "cpuacct"]);
     }

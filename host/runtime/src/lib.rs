@@ -21,6 +21,8 @@ pub use error::{CallError, Kind};
 pub use events::{Hints, Way, hints};
 pub use observe::{list, observe};
 pub use operation::Operation;
+/// The contract's messages, for whoever fills or shows them.
+pub use polylet_proto::cri;
 pub use translate::{
     ContainerInputs, NodeContext, ResolvConf, Swap, TranslateError, Translated, container_config, exec_probe_command, hostname,
     sandbox_config, spec_container, target_of,

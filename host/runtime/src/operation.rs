@@ -7,9 +7,8 @@ macro_rules! operations {
     ($($rpc:ident => $name:literal,)*) => {
         /// One call of `RuntimeService` or `ImageService`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[allow(missing_docs)] // Each is the call of that name; the contract says what it does.
         pub enum Operation {
-            $($rpc,)*
+            $(#[doc = concat!("The call `", stringify!($rpc), "`.")] $rpc,)*
         }
 
         impl Operation {

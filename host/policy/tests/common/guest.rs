@@ -7,11 +7,11 @@ const WIT: &str = include_str!("../../../../wit/policy.wit");
 
 /// A policy for `restart` whose `decide` is this body: it has a parameter, the address of the question, and returns the address of
 /// an `option<answer>`. `$wait` writes one. Beside it: `imports` and further fields of the module.
-pub fn restart(imports: &str, fields: &str, decide: &str) -> Vec<u8> {
+pub(crate) fn restart(imports: &str, fields: &str, decide: &str) -> Vec<u8> {
     restart_with_memory(imports, fields, decide, 2)
 }
 
-pub fn restart_with_memory(imports: &str, fields: &str, decide: &str, pages: u32) -> Vec<u8> {
+pub(crate) fn restart_with_memory(imports: &str, fields: &str, decide: &str, pages: u32) -> Vec<u8> {
     component(
         WIT,
         "restart-policy",
@@ -48,12 +48,12 @@ pub fn restart_with_memory(imports: &str, fields: &str, decide: &str, pages: u32
 }
 
 /// A policy for `restart` that always waits this long.
-pub fn waits(delay: u64) -> Vec<u8> {
+pub(crate) fn waits(delay: u64) -> Vec<u8> {
     restart("", "", &format!("(call $wait (i64.const {delay}))"))
 }
 
 /// A component of a world, from a core module in text.
-pub fn component(wit: &str, world: &str, module: &str) -> Vec<u8> {
+pub(crate) fn component(wit: &str, world: &str, module: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let package = resolve.push_group(UnresolvedPackageGroup::parse("policy.wit", wit).unwrap()).unwrap();
     let world = resolve.select_world(&[package], Some(world)).unwrap();
@@ -63,7 +63,7 @@ pub fn component(wit: &str, world: &str, module: &str) -> Vec<u8> {
 }
 
 /// The contract with a change.
-pub fn changed_contract(from: &str, to: &str) -> String {
+pub(crate) fn changed_contract(from: &str, to: &str) -> String {
     assert!(WIT.contains(from), "the contract has no {from:?}");
     WIT.replacen(from, to, 1)
 }

@@ -13,11 +13,11 @@ use polylet_core::question::{probe, qos, restart};
 
 const NOW: u64 = 1_790_000_000_000;
 
-pub fn all() -> Vec<Arc<Question>> {
+pub(crate) fn all() -> Vec<Arc<Question>> {
     vec![restart(), probe(), qos(), assess(), rank(3)]
 }
 
-pub fn restart() -> Arc<Question> {
+pub(crate) fn restart() -> Arc<Question> {
     let last = Termination { at: NOW, ran_for: 1_000, exit_code: 1, signal: None, out_of_memory: false, cause: Cause::Exited };
     let mut question = question(Body::Restart(restart::Question {
         pod: pod(),
@@ -33,7 +33,7 @@ pub fn restart() -> Arc<Question> {
     Arc::new(question)
 }
 
-pub fn probe() -> Arc<Question> {
+pub(crate) fn probe() -> Arc<Question> {
     Arc::new(question(Body::Probe(probe::Question {
         pod: pod(),
         container: container(),
@@ -53,7 +53,7 @@ pub fn probe() -> Arc<Question> {
     })))
 }
 
-pub fn qos() -> Arc<Question> {
+pub(crate) fn qos() -> Arc<Question> {
     let placed = ContainerPlacement { oom_score: 999, memory_high: None };
     let mut question = question(Body::Qos(qos::Question {
         pod: pod(),
@@ -73,7 +73,7 @@ pub fn qos() -> Arc<Question> {
     Arc::new(question)
 }
 
-pub fn assess() -> Arc<Question> {
+pub(crate) fn assess() -> Arc<Question> {
     let signal = Signal {
         name: "memory.available".into(),
         starved: Starved::Memory,
@@ -88,7 +88,7 @@ pub fn assess() -> Arc<Question> {
 }
 
 /// A shortage of memory among so many pods, whose numbers are scattered but the same each time.
-pub fn rank(pods: u32) -> Arc<Question> {
+pub(crate) fn rank(pods: u32) -> Arc<Question> {
     let candidate = |pod: u32| {
         let scatter = u64::from(pod).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         Candidate {
