@@ -53,8 +53,8 @@ pub(crate) async fn check(
                 Err(Trouble::new(Failure::Protocol, format!("{text}: {}", status.message())))
             }
             // How the health protocol says that it does not know the service.
-            Code::NotFound => Ok((Outcome::Grpc(SERVICE_UNKNOWN), rpc_failed(&status))),
-            _ => Err(Trouble::new(kind(&status), rpc_failed(&status))),
+            Code::NotFound => Ok((Outcome::Grpc(SERVICE_UNKNOWN), rpc_failed(&status.code(), status.message()))),
+            _ => Err(broken(&status)),
         },
     }
 }
@@ -90,14 +90,14 @@ fn name(status: u32) -> String {
     }
 }
 
-fn rpc_failed(status: &Status) -> String {
-    format!("error: health rpc probe failed: rpc error: code = {:?} desc = {}", status.code(), status.message())
+fn rpc_failed(code: &dyn std::fmt::Debug, message: &str) -> String {
+    format!("error: health rpc probe failed: rpc error: code = {code:?} desc = {message}")
 }
 
 /// A status that the peer sent is its own; one that the transport made has the cause in it.
-fn kind(status: &Status) -> Failure {
-    match status.source() {
-        Some(cause) => Trouble::of_exchange(cause).failure,
-        None => Failure::Protocol,
+fn broken(status: &Status) -> Trouble {
+    match status.source().map(Trouble::of_exchange) {
+        Some(trouble) => Trouble { text: rpc_failed(&Code::Unavailable, &trouble.text), ..trouble },
+        None => Trouble::new(Failure::Protocol, rpc_failed(&status.code(), status.message())),
     }
 }

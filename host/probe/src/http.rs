@@ -199,10 +199,8 @@ fn bad_url(error: &dyn std::error::Error) -> Trouble {
 }
 
 fn of_body(error: &hyper::Error) -> Trouble {
-    match error.is_incomplete_message() || error.is_body_write_aborted() {
-        true => Trouble::new(Failure::Internal, "unexpected EOF"),
-        false => Trouble::of_exchange(error),
-    }
+    let trouble = Trouble::of_exchange(error);
+    if trouble.text == "EOF" { Trouble::new(Failure::Internal, "unexpected EOF") } else { trouble }
 }
 
 /// Milliseconds: a number of seconds, or a date compared with the answer's own.

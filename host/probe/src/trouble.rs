@@ -31,6 +31,10 @@ impl Trouble {
         }
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Self::new(Failure::Reset, "EOF"),
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::NotConnected => Self::new(Failure::Reset, error.to_string()),
             io::ErrorKind::TimedOut => Self::new(Failure::Timeout, "i/o timeout"),
             _ => Self::new(Failure::Protocol, error.to_string()),
         }
@@ -52,8 +56,9 @@ impl Trouble {
         }
         let mut cause: Option<&(dyn Error + 'static)> = Some(error);
         while let Some(error) = cause {
+            // Parsers wrap their own errors in io's too: those are no news of the connection.
             if let Some(error) = error.downcast_ref::<io::Error>()
-                && (Errno::from_io_error(error).is_some() || error.kind() == io::ErrorKind::UnexpectedEof)
+                && !matches!(error.kind(), io::ErrorKind::Other | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput)
             {
                 return Self::of_io(error);
             }

@@ -82,7 +82,13 @@ pub(crate) fn answer(asked: Asked) -> Option<Answer> {
 
 /// Asks, and expects a failure with a message that begins like this.
 #[track_caller]
-pub(crate) fn check_failure(host: &PolicyHost, policy: &LoadedPolicy, question: &Arc<Question>, kind: FailureKind, message: &str) {
+pub(crate) fn check_failure(
+    host: &PolicyHost,
+    policy: &LoadedPolicy,
+    question: &Arc<Question>,
+    kind: FailureKind,
+    message: &str,
+) {
     let failure = host.ask_policy(policy, question).verdict.answer.expect_err("it fails");
     assert_eq!(failure.kind, kind, "{failure}");
     assert!(failure.message.starts_with(message), "{:?} does not begin with {message:?}", failure.message);
