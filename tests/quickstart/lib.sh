@@ -110,7 +110,7 @@ write_manifests() { # Each appears whole, under its name, in one move.
 # Ends the agent and the node, whatever state they are in.
 node_down() {
     local failed=0
-    stop_agent || echo "quickstart: the agent ended with status $?" >&2
+    stop_agent TERM || echo "quickstart: the agent ended with status $?" >&2
     unset TMPDIR
     if [[ -n $node ]]; then
         "$lab/node.sh" down "$node" >&2 || failed=1

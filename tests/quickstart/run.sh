@@ -5,8 +5,7 @@ set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-patience=3 # shellcheck disable=SC2034 # lib.sh reads it
-# shellcheck disable=SC2329 # a trap calls it
+patience=3
 finish() {
     local status=$?
     trap '' INT TERM
@@ -32,7 +31,6 @@ appear() {
     while [[ $# -gt 0 ]]; do awaited[$1]=$2; shift 2; done
     until_true "$limit" all_seen || fail "not after $(ago "$written") s: ${!awaited[*]}. The end of $node/agent.log:"
 }
-# shellcheck disable=SC2329 # until_true calls it
 all_seen() {
     local what
     for what in "${!awaited[@]}"; do

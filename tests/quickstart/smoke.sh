@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 passed=0 failed=0 skipped=0
 began=$(now_ms)
 deadline=$((began + ${SMOKE_SECONDS:-60} * 1000))
-patience=$(((${SMOKE_SECONDS:-60} + 59) / 60)) # shellcheck disable=SC2034 # lib.sh reads it
+patience=$(((${SMOKE_SECONDS:-60} + 59) / 60))
 trap 'node_down' EXIT
 trap 'exit 130' INT TERM
 
