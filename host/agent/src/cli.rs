@@ -178,7 +178,8 @@ fn log(settings: &Settings) {
     };
     let filter = tracing_subscriber::EnvFilter::try_from_env("POLYLET_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("{level},h2=warn,hyper=warn,tonic=warn")));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr);
     // A second subscriber in one process is a mistake of a test, not of the operator.
     let _already = if settings.log_json { builder.json().try_init() } else { builder.try_init() };
 }
