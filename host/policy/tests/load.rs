@@ -43,7 +43,7 @@ fn imports_outside_the_contract_are_refused_by_name() {
     check_load(
         &host(),
         built("hostile/forbidden-import"),
-        "the component imports wasi:clocks/wall-clock@0.2.3, which a policy may not use; allowed are types, facts, words, \
+        "the component imports wasi:clocks/wall-clock@0.2.3, which a policy may not use; allowed are facts, types, words, \
          settings, store, log",
     );
 }
