@@ -15,7 +15,7 @@ pub(super) fn set_aside(path: &Path, kind: &str) -> io::Result<PathBuf> {
     let moved = free_name(path, kind);
     fs::rename(path, &moved)?;
     if kind == "corrupt" {
-        prune(path);
+        prune(path, &moved);
     }
     Ok(moved)
 }
@@ -37,8 +37,8 @@ fn free_name(path: &Path, kind: &str) -> PathBuf {
     candidate
 }
 
-/// Removing is a courtesy: where it fails, the files stay.
-fn prune(path: &Path) {
+/// Removing is a courtesy: where it fails, the files stay. The one just made stays whatever its name: within a millisecond names do not sort by age.
+fn prune(path: &Path, newest: &Path) {
     let (Some(dir), Some(file)) = (path.parent(), path.file_name()) else { return };
     let prefix = format!("{}.corrupt-", file.to_string_lossy());
     let Ok(entries) = fs::read_dir(dir) else { return };
@@ -46,10 +46,11 @@ fn prune(path: &Path) {
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
         .map(|entry| entry.path())
+        .filter(|other| other != newest)
         .collect();
     // The timestamp in the name sorts by age.
     old.sort();
-    for path in old.iter().rev().skip(KEPT) {
+    for path in old.iter().rev().skip(KEPT - 1) {
         let _ = fs::remove_file(path);
     }
 }
