@@ -64,18 +64,16 @@ impl PolicyHost {
     pub fn apply(&self, scan: &Scan) -> Applied {
         let mut ladder = lock(&self.0.ladder);
         let mut errors = scan.errors.clone();
+        let mut places = BTreeMap::new();
+        for binding in &scan.bindings {
+            match self.place(binding, scan, ladder.active.get(&binding.hook)) {
+                Ok(place) => drop(places.insert(binding.hook, place)),
+                Err(error) => errors.push(refused(binding, scan, &error)),
+            }
+        }
         for hook in Hook::ALL {
             let active = ladder.active.get(&hook).cloned();
-            let next = match scan.bindings.iter().find(|binding| binding.hook == hook) {
-                Some(binding) => match self.place(binding, scan, active.as_ref()) {
-                    Ok(place) => Some(place),
-                    Err(error) => {
-                        errors.push(refused(binding, scan, &error));
-                        active.clone()
-                    }
-                },
-                None => active.clone().filter(|place| keeps(scan, hook, place)),
-            };
+            let next = places.remove(&hook).or_else(|| active.clone().filter(|place| keeps(&errors, hook, place)));
             self.take_place(&mut ladder, scan, active, next, hook);
         }
         let (bindings, changed) = self.publish(&mut ladder);
@@ -203,9 +201,9 @@ impl Ladder {
     }
 }
 
-/// Whether what is bound stays although the scan does not show it: because its file, or what claims its hook, is in error.
-fn keeps(scan: &Scan, hook: Hook, place: &Place) -> bool {
-    scan.errors.iter().any(|error| error.hooks.contains(&hook) || error.name() == place.binding.name)
+/// Whether what is bound stays although nothing takes its place: because its file, or what claims its hook, is in error.
+fn keeps(errors: &[BindingError], hook: Hook, place: &Place) -> bool {
+    errors.iter().any(|error| error.hooks.contains(&hook) || error.name() == place.binding.name)
 }
 
 fn refused(binding: &Binding, scan: &Scan, error: &LoadError) -> BindingError {

@@ -8,7 +8,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use polylet_core::id::PolicyDigest;
 use sha2::{Digest as _, Sha256};
@@ -19,6 +19,8 @@ use crate::engine::Engine;
 
 /// Artifacts kept; the ones used least recently go first.
 const KEPT: usize = 64;
+/// A file that was not finished in this time never will be.
+const ABANDONED: Duration = Duration::from_secs(3600);
 const CODE: &str = "cwasm";
 const SUM: &str = "sum";
 
@@ -132,6 +134,7 @@ impl Cache {
                     files.push((used, path));
                 }
                 Some(SUM) if stem.ends_with(engine.digest()) => {}
+                Some("tmp") if is_being_written(&entry) => {}
                 Some(CODE | SUM | "tmp") => drop(fs::remove_file(&path)),
                 _ => {}
             }
@@ -142,6 +145,12 @@ impl Cache {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Another process may be at it.
+fn is_being_written(entry: &fs::DirEntry) -> bool {
+    let age = entry.metadata().and_then(|found| found.modified()).map(|changed| changed.elapsed().unwrap_or_default());
+    age.is_ok_and(|age| age < ABANDONED)
 }
 
 /// Refuses what somebody else owns or can write.

@@ -102,14 +102,11 @@ impl Binding {
 /// The directory cannot be read: nothing is known about what should be bound.
 pub fn scan(directory: &Path) -> io::Result<Scan> {
     let mut scan = Scan { directory: directory.into(), ..Scan::default() };
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(scan),
-        entries => entries?,
-    };
     let _lock = match File::open(directory) {
-        Ok(open) => open.lock_shared().map(|()| open)?,
-        Err(error) => return Err(error),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(scan),
+        open => open.and_then(|open| open.lock_shared().map(|()| open))?,
     };
+    let entries = fs::read_dir(directory)?;
     let mut files: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     files.retain(|file| is_binding(file));
     files.sort();
@@ -129,7 +126,7 @@ pub fn scan(directory: &Path) -> io::Result<Scan> {
         }
     }
     for binding in &scan.bindings {
-        if let Ok(good) = read(&directory.join(GOOD).join(format!("{}.yaml", binding.hook.as_str()))) {
+        if let Ok(good) = read_aside(&directory.join(GOOD).join(format!("{}.yaml", binding.hook.as_str()))) {
             scan.good.insert(binding.hook, good);
         }
     }
@@ -158,7 +155,17 @@ fn is_binding(file: &Path) -> bool {
     !hidden && matches!(file.extension().and_then(|e| e.to_str()), Some("yaml" | "yml" | "json"))
 }
 
+/// A file of the directory, which has the name of its binding.
 fn read(file: &Path) -> Result<Binding, Vec<BindingError>> {
+    parse(file, true)
+}
+
+/// A generation that is kept aside, under the name of its hook.
+fn read_aside(file: &Path) -> Result<Binding, Vec<BindingError>> {
+    parse(file, false)
+}
+
+fn parse(file: &Path, is_named: bool) -> Result<Binding, Vec<BindingError>> {
     let whole = |problem: String| vec![BindingError { file: file.into(), field: String::new(), problem, hooks: Vec::new() }];
     let read = || {
         let open = File::open(file)?;
@@ -170,5 +177,5 @@ fn read(file: &Path) -> Result<Binding, Vec<BindingError>> {
         Ok(bytes)
     };
     let bytes = read().map_err(|error| whole(format!("cannot be read: {error}")))?;
-    parse::binding(file, &bytes)
+    parse::binding(file, &bytes, is_named)
 }

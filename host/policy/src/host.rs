@@ -294,7 +294,11 @@ impl PolicyHost {
             return Ok(component);
         }
         let artifact = inner.compiler.compile(component).map_err(LoadError::Compile)?;
-        Ok(inner.cache.put(&inner.engine, digest, &artifact)?)
+        inner.cache.put(&inner.engine, digest, &artifact).map_err(|error| match error {
+            // What has just been compiled is sound: it is more than an instance may be.
+            CacheError::Load { reason, .. } => LoadError::Link { reason },
+            error => LoadError::Cache(error),
+        })
     }
 }
 

@@ -59,7 +59,6 @@ fn a_directory_that_is_not_there_shows_nothing() {
 }
 
 #[test]
-#[ignore = "the name in a binding is not compared with the name of its file yet"]
 fn what_is_wrong_is_named_with_its_field_its_value_and_what_would_be_right() {
     let whole = |text: &str| text.to_owned();
     let at = |place: &str, spec: &str| (whole(place), binding("a", spec));
@@ -266,13 +265,12 @@ fn the_first_install_reverts_to_nothing_bound() {
 }
 
 #[test]
-#[ignore = "the name in a binding is not compared with the name of its file yet"]
 fn a_bad_edit_leaves_what_was_bound_and_says_why() {
     let node = Node::new();
     node.install("one", &guest::waits(1));
     node.apply();
     let text = fs::read_to_string(node.folder.path().join("one.yaml")).unwrap();
-    let mut check = |edit: &str, expected: &str| {
+    let check = |edit: &str, expected: &str| {
         node.write("one.yaml", edit);
         let errors = node.apply();
         assert!(errors.len() == 1 && errors[0].starts_with(expected), "{errors:?} does not begin with {expected:?}");

@@ -10,7 +10,7 @@ use polylet_core::question::Hook;
 use serde_json::{Map, Value, json};
 
 use super::parse::is_label;
-use super::{API_VERSION, Binding, COMPONENTS, GOOD, KIND, PREVIOUS, is_binding, read};
+use super::{API_VERSION, Binding, COMPONENTS, GOOD, KIND, PREVIOUS, is_binding, read, read_aside};
 use crate::digest::{digest_of, hex_of};
 use crate::limits::LimitSpec;
 
@@ -121,7 +121,7 @@ pub fn install(directory: &Path, install: &Install<'_>) -> Result<Binding, Direc
 pub fn revert(directory: &Path, hook: Hook) -> Result<Option<Binding>, DirectoryError> {
     let locked = Locked::new(directory)?;
     let kept = locked.aside(PREVIOUS, hook, "yaml");
-    let before = match read(&kept) {
+    let before = match read_aside(&kept) {
         Ok(binding) => Some(binding),
         Err(_) if locked.aside(PREVIOUS, hook, "none").exists() => None,
         Err(_) => return Err(DirectoryError::NothingBefore { hook, directory: directory.into() }),
@@ -236,8 +236,8 @@ impl<'a> Locked<'a> {
     /// Removes components that no generation names. Where a file cannot be read, it may name any.
     fn drop_unused(&self) {
         let aside = |folder| Hook::ALL.map(|hook| self.aside(folder, hook, "yaml")).into_iter().filter(|file| file.exists());
-        let files: Vec<PathBuf> = self.files().into_iter().chain(aside(PREVIOUS)).chain(aside(GOOD)).collect();
-        let Ok(bindings) = files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>() else { return };
+        let kept = aside(PREVIOUS).chain(aside(GOOD)).map(|file| read_aside(&file));
+        let Ok(bindings) = self.files().iter().map(|file| read(file)).chain(kept).collect::<Result<Vec<_>, _>>() else { return };
         let used: BTreeSet<PathBuf> = bindings.iter().map(|binding| binding.component_in(self.directory)).collect();
         for entry in fs::read_dir(self.directory.join(COMPONENTS)).into_iter().flatten().flatten() {
             let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with("sha256-") && name.ends_with(".wasm"));

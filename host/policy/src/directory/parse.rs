@@ -18,11 +18,13 @@ const MEMORY: std::ops::RangeInclusive<u64> = (64 << 10)..=MEMORY_MAX as u64;
 const STORE: std::ops::RangeInclusive<u64> = 0..=(1 << 20);
 const LOG: std::ops::RangeInclusive<u64> = 0..=(256 << 10);
 
-pub(super) fn binding(file: &Path, bytes: &[u8]) -> Result<Binding, Vec<BindingError>> {
+/// `is_named`: the binding must have the name of its file. A generation that is kept aside lies under the name of its hook.
+pub(super) fn binding(file: &Path, bytes: &[u8], is_named: bool) -> Result<Binding, Vec<BindingError>> {
     let whole = |problem: String| vec![BindingError { file: file.into(), field: String::new(), problem, hooks: Vec::new() }];
     let document = document(bytes).map_err(whole)?;
     let mut found = Findings::new();
-    match walk(file, &document, &mut found) {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    match walk(is_named.then_some(stem), &document, &mut found) {
         Some(binding) if found.is_empty() => Ok(binding),
         _ => {
             let hook = document.get("spec").and_then(|spec| spec.get("hook")).and_then(Value::as_str).and_then(hook);
@@ -47,7 +49,7 @@ fn document(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-fn walk(file: &Path, document: &Map<String, Value>, found: &mut Findings) -> Option<Binding> {
+fn walk(stem: Option<&str>, document: &Map<String, Value>, found: &mut Findings) -> Option<Binding> {
     let mut root = Fields::root(document);
     constant(&mut root, "apiVersion", API_VERSION, found);
     constant(&mut root, "kind", KIND, found);
@@ -55,7 +57,7 @@ fn walk(file: &Path, document: &Map<String, Value>, found: &mut Findings) -> Opt
         let name = metadata.text("name", "the name of the file without its extension", found);
         let at = metadata.at("name");
         metadata.finish(found);
-        named(file, at, name?, found)
+        named(stem, at, name?, found)
     });
     let spec = root.object("spec", true, found).and_then(|mut spec| {
         let hooks = Hook::ALL.map(|hook| format!("{:?}", hook.as_str())).join(", ");
@@ -90,18 +92,15 @@ fn constant(root: &mut Fields<'_>, field: &'static str, value: &str, found: &mut
         .map(|text| invalid::<()>(found, field.into(), &json!(text), &right));
 }
 
-fn named(file: &Path, at: String, name: &str, found: &mut Findings) -> Option<String> {
-    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    // A generation that is kept aside lies under the name of its hook.
-    let aside = file.parent().and_then(Path::file_name).is_some_and(|folder| folder.as_encoded_bytes().starts_with(b"."));
-    match name {
-        name if !is_label(name) => {
+fn named(stem: Option<&str>, at: String, name: &str, found: &mut Findings) -> Option<String> {
+    match (name, stem) {
+        (name, _) if !is_label(name) => {
             invalid(found, at, &json!(name), "must be a DNS label: up to 63 of a-z, 0-9 and '-', a letter or digit at each end")
         }
-        name if name != stem && !aside => {
+        (name, Some(stem)) if name != stem => {
             invalid(found, at, &json!(name), &format!("must be the name of the file without its extension: {stem:?}"))
         }
-        name => Some(name.to_owned()),
+        (name, _) => Some(name.to_owned()),
     }
 }
 
