@@ -77,7 +77,6 @@ async fn servers_without_the_health_protocol() {
 }
 
 #[tokio::test]
-#[ignore = "a peer that closes at once is told as a protocol error rather than a reset"]
 async fn peers_that_do_not_speak_grpc() {
     let port = closed_port().await;
     let text = format!(
