@@ -290,4 +290,4 @@ impl CgroupTree {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -8,7 +8,7 @@ use super::*;
 
 const UID: &str = "0b6d3f0e-1c5a-4f4b-9d56-1f2e3d4c5b6a";
 
-fn pod(tier: QosClass) -> PodLimits {
+pub(crate) fn pod(tier: QosClass) -> PodLimits {
     PodLimits {
         tier,
         cpu_shares: 512,
@@ -24,19 +24,19 @@ fn pod(tier: QosClass) -> PodLimits {
     }
 }
 
-fn node() -> NodeLimits {
+pub(crate) fn node() -> NodeLimits {
     NodeLimits { cpu: 1500, memory: Some(1 << 30), pids: Some(5000), huge_pages: BTreeMap::new() }
 }
 
 /// A root cgroup of the test's own in every v1 hierarchy, removed at the end.
-struct OwnRoot {
-    tree: CgroupTree,
+pub(crate) struct OwnRoot {
+    pub(crate) tree: CgroupTree,
     dirs: Vec<PathBuf>,
 }
 
 impl OwnRoot {
     /// None where this machine has no v1 hierarchies or we may not write to them.
-    fn make() -> Option<Self> {
+    pub(crate) fn make() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let hierarchies = Hierarchies::find().ok().filter(|found| found.version == Version::V1)?;
         let name = format!("polylet-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));

@@ -7,7 +7,8 @@ use polylet_core::paths::Paths;
 use polylet_core::time::Wall;
 
 use super::*;
-use crate::cgroup::{Driver, Version};
+use crate::cgroup::tests::OwnRoot;
+use crate::cgroup::{self, Driver, Version};
 use crate::testing::pod;
 
 fn places() -> Places {
@@ -129,4 +130,27 @@ fn disk_of_a_pod() {
     assert!(disk.volumes().bytes >= 100_000 && disk.volumes().bytes < 200_000 && disk.volumes().inodes == 2, "{disk:?}");
     assert_eq!(disk.empty_dirs.keys().collect::<Vec<_>>(), ["a", "m"]);
     assert!(disk.empty_dirs["m"].bytes >= 100_000, "size limits hold for memory too");
+}
+
+/// The figure is printed, not asserted: what a sampling of fifty pods takes of the cpu on real v1 hierarchies.
+#[test]
+fn fifty_pods_on_this_machine() {
+    let Some(own) = OwnRoot::make() else { return };
+    own.tree.ensure_node(&cgroup::tests::node()).expect("ensure_node");
+    let pods: Vec<_> = (0..50).map(|n| (PodUid::from(format!("uid-{n}")), QosClass::Burstable)).collect();
+    for (uid, tier) in &pods {
+        own.tree.ensure_pod(uid.as_str(), &cgroup::tests::pod(*tier)).expect("ensure_pod");
+    }
+    let mut sampler = Sampler::new();
+    sampler.sample(&own.tree, &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
+    std::thread::sleep(Duration::from_millis(2));
+    let cpu = || Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime)).expect("a clock");
+    let began = cpu();
+    let sample = sampler.sample(&own.tree, &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
+    println!("sampling of 50 pods: {:?} of the cpu", cpu() - began);
+    for (uid, _) in &pods {
+        let usage = &sample.pods[uid];
+        assert!(usage.memory_working_set.is_some() && usage.cpu.is_some(), "{uid}: {usage:?}");
+        assert_eq!(usage.processes, Some(0));
+    }
 }
