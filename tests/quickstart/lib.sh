@@ -52,7 +52,7 @@ node_up() {
     # The kubelet's /var/log/containers cannot be put elsewhere by configuration: in this node /var/log is its own.
     in_node mount -t tmpfs -o mode=755 tmpfs /var/log
     # Where the command line looks for the agent; what it caches goes with the node.
-    export POLYLET_SOCKET=$node/polylet.sock POLYLET_POLICY_DIR=$node/policies TMPDIR=$node/tmp
+    export POLYLET_SOCKET=$node/polylet.sock POLYLET_POLICY_DIR=$node/policies XDG_CACHE_HOME=$node/cache
     mkdir -p "$node"/{manifests,policies,kubelet,logs/pods}
     cat >"$node/config.yaml" <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -111,7 +111,7 @@ write_manifests() { # Each appears whole, under its name, in one move.
 node_down() {
     local failed=0
     stop_agent TERM || echo "quickstart: the agent ended with status $?" >&2
-    unset TMPDIR
+    unset XDG_CACHE_HOME
     if [[ -n $node ]]; then
         "$lab/node.sh" down "$node" >&2 || failed=1
         if [[ $made_dir -eq 1 && -d $node ]]; then rmdir "$node" || failed=1; fi

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use polylet_core::effect::Act;
-use polylet_core::event::{CallError, CallErrorKind, Event, Outcome};
+use polylet_core::event::{CallError, CallErrorKind, Event, Leftover, Outcome};
 use polylet_core::id::{ContainerId, ContainerName, EffectId, PodUid, SandboxId};
 use polylet_core::observed::Image;
 use polylet_core::pod::{Handler, Pod, ProbeKind, QosClass};
@@ -111,6 +111,7 @@ impl Performer {
             Act::StopSandbox { id } => unit(verbs::stop_sandbox(&self.client, &id).await),
             Act::RemoveSandbox { id } => unit(verbs::remove_sandbox(&self.client, &id).await),
             Act::CleanUp { pod, namespace, name, gone } => self.clean_up(pod, namespace, name, gone).await,
+            Act::FindLeftovers => self.find_leftovers().await,
             Act::Probe { pod, container, id, kind, ips } => self.probe(&pod, &container, &id, kind, &ips).await,
             // Policies are asked by the loop itself: it takes microseconds.
             Act::Ask { .. } => Err(other("ask", "policy", "asked in a task")),
@@ -141,13 +142,18 @@ impl Performer {
                 cgroups.update_tiers(burstable).map_err(failed)?;
                 cgroups.ensure_pod(pod.uid.as_str(), &limits).map_err(failed)?;
             }
-            logs::create_pod_dir(&paths, &pod.namespace, &pod.name, pod.uid.as_str())
-                .map_err(|error| other("directories", pod.uid.as_str(), chain(&error)))?;
+            let failed = |error: logs::LogError| other("directories", pod.uid.as_str(), chain(&error));
+            let dir = logs::create_pod_dir(&paths, &pod.namespace, &pod.name, pod.uid.as_str()).map_err(failed)?;
+            let mut logged = BTreeMap::new();
+            for container in &pod.containers {
+                let attempt = logs::newest_attempt(&dir, container.name.as_str()).map_err(failed)?;
+                logged.extend(attempt.map(|attempt| (container.name.clone(), attempt)));
+            }
             volume::prepare(&paths, &pod, memory).map_err(|error| {
                 let operation = if matches!(error, volume::VolumeError::Directories(_)) { "directories" } else { "volumes" };
                 other(operation, pod.uid.as_str(), error.to_string())
             })?;
-            Ok(Outcome::Unit)
+            Ok(Outcome::Prepared { logged })
         })
         .await
     }
@@ -302,6 +308,29 @@ impl Performer {
                 logs::remove_pod_logs(&paths, &namespace, &name, pod.as_str()).map_err(|e| failed(chain(&e)))?;
             }
             Ok(Outcome::Unit)
+        })
+        .await
+    }
+
+    async fn find_leftovers(&self) -> Result<Outcome, CallError> {
+        let (cgroups, paths) = (self.cgroups.clone(), self.node.paths.clone());
+        blocking("find leftovers", "pods", move || {
+            let failed = |error: &dyn std::error::Error| other("find leftovers", "pods", chain(error));
+            let mut found: BTreeMap<PodUid, Leftover> = BTreeMap::new();
+            for [namespace, name, uid] in logs::list_pods(&paths).map_err(|e| failed(&e))? {
+                found.insert(uid.into(), Leftover { namespace, name });
+            }
+            for uid in volume::list_pods(&paths).map_err(|e| failed(&e))? {
+                found.entry(uid.into()).or_default();
+            }
+            if let Some(cgroups) = cgroups {
+                for (uid, _) in cgroups.list_pods().map_err(|e| failed(&e))? {
+                    found.entry(uid.into()).or_default();
+                }
+            }
+            // Nothing is lost with a link to nothing.
+            logs::remove_dangling_links(&paths).map_err(|e| failed(&e))?;
+            Ok(Outcome::Leftovers(found))
         })
         .await
     }

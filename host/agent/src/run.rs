@@ -18,6 +18,7 @@ use polylet_core::effect::{Act, Effect};
 use polylet_core::event::{CallError, CallErrorKind, Event, Hint, Outcome, RuntimeState};
 use polylet_core::id::EffectId;
 use polylet_core::node::Node;
+use polylet_core::observed::{ContainerState, Listing, SandboxState, Summary};
 use polylet_core::time::Mono;
 use polylet_machine::facts;
 use polylet_policy::{PolicyHost, Writes};
@@ -155,8 +156,11 @@ impl Agent {
     fn note(&mut self, event: &Event) {
         match event {
             Event::Done { id, .. } | Event::Observed { id, .. } | Event::Sampled { id, .. } => self.under_way.ended(*id),
-            Event::Listed { id, .. } => {
+            Event::Listed { id, result } => {
                 self.under_way.ended(*id);
+                if let Ok(listing) = result {
+                    self.count(listing);
+                }
                 if let Some(began) = self.list_began.take() {
                     self.metrics.relisted(began.elapsed());
                 }
@@ -168,6 +172,20 @@ impl Agent {
             }
             _ => {}
         }
+    }
+
+    /// Pods and containers as the runtime lists them.
+    fn count(&self, listing: &Listing) {
+        let ready = |pod: &&Summary| pod.sandboxes.values().any(|state| *state == SandboxState::Ready);
+        let states = [
+            ("created", ContainerState::Created),
+            ("running", ContainerState::Running),
+            ("exited", ContainerState::Exited),
+            ("unknown", ContainerState::Unknown),
+        ];
+        let all = || listing.pods.values().flat_map(|pod| pod.containers.values());
+        let counts = states.map(|(name, state)| (name, all().filter(|c| **c == state).count()));
+        self.metrics.running(listing.pods.values().filter(ready).count(), &counts);
     }
 
     fn perform(&mut self, effect: Effect) {

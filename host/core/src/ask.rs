@@ -347,7 +347,7 @@ fn pod_facts(pod: &Pod, record: &PodRecord) -> PodFacts {
         priority: pod.priority,
         class: pod.qos,
         traits: PodTraits {
-            static_pod: pod.is_static(),
+            static_pod: pod.is_static() || pod.is_mirror(),
             cluster_critical: class("system-cluster-critical"),
             node_critical: class("system-node-critical") && pod.is_critical(),
             daemon: pod.controller.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet"),

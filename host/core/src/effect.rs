@@ -65,7 +65,7 @@ pub enum Act {
         /// Image as the spec names it, with a tag.
         image: String,
     },
-    /// Make the pod's directories, volumes and cgroup. Idempotent. Answer `Outcome::Unit`.
+    /// Make the pod's directories, volumes and cgroup. Idempotent. Answer `Outcome::Prepared`.
     Prepare {
         /// The pod.
         pod: Arc<Pod>,
@@ -179,6 +179,8 @@ pub enum Act {
     },
     /// Sample the node and its pods. Answered by `Event::Sampled`.
     Sample,
+    /// Which pods have cgroups, directories or logs on this machine? Answer `Outcome::Leftovers`.
+    FindLeftovers,
 }
 
 /// A rung of the ladder of trust that is answered by Wasm. The native rung needs no effect: the core answers it itself.

@@ -1,9 +1,10 @@
 //! Everything the core can be told: a closed enum.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::id::{ContainerId, EffectId, PodUid, SandboxId};
+use crate::id::{ContainerId, ContainerName, EffectId, PodUid, SandboxId};
 use crate::ladder::Bindings;
 use crate::observed::{Image, Listing, Observed};
 use crate::pod::{Pod, Source};
@@ -65,6 +66,11 @@ pub enum Event {
 pub enum Outcome {
     /// It is done.
     Unit,
+    /// Directories, volumes and cgroup are there.
+    Prepared {
+        /// The highest attempt of each container that has left a log.
+        logged: BTreeMap<ContainerName, u32>,
+    },
     /// The sandbox made, or found made.
     Sandbox(SandboxId),
     /// The container made, or found made.
@@ -89,6 +95,17 @@ pub enum Outcome {
     },
     /// A policy answered, or failed to.
     Verdict(Verdict),
+    /// Every pod that has a cgroup, a directory or logs, whoever made them.
+    Leftovers(BTreeMap<PodUid, Leftover>),
+}
+
+/// What a pod's remains tell of it: empty where they bear no name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leftover {
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// `metadata.name`
+    pub name: String,
 }
 
 /// Where to look again.

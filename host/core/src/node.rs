@@ -26,6 +26,7 @@ mod asks;
 mod cx;
 mod images;
 mod lane;
+mod leftovers;
 mod life;
 mod pressure;
 mod probes;
@@ -38,6 +39,7 @@ pub use view::{ContainerView, NodeView, PodView, RungView};
 
 use asks::Settled;
 use cx::{Cx, Flight, Pulls, Rng, Shared, What};
+use leftovers::Leftovers;
 use life::After;
 use pressure::Pressure;
 use worker::{Life, Worker};
@@ -54,6 +56,7 @@ pub struct Node {
     index: BTreeMap<String, PodUid>,
     relist: Relist,
     pressure: Pressure,
+    leftovers: Leftovers,
 }
 
 /// The generic relist.
@@ -101,6 +104,7 @@ impl Node {
             index: BTreeMap::new(),
             relist: Relist::default(),
             pressure: Pressure::default(),
+            leftovers: Leftovers::default(),
         }
     }
 
@@ -118,7 +122,8 @@ impl Node {
         let timer = self.timers.first().map(|(at, _)| *at);
         let list = (self.shared.runtime_up && self.relist.flight.is_none()).then_some(self.relist.next);
         let sample = self.pressure.next().filter(|_| self.ready_to_sample());
-        [timer, list, sample].into_iter().flatten().min()
+        let leftovers = self.leftovers.next().filter(|_| self.knows_all());
+        [timer, list, sample, leftovers].into_iter().flatten().min()
     }
 
     fn take(&mut self, now: Now, event: Event, out: &mut Vec<Effect>) {
@@ -278,6 +283,9 @@ impl Node {
         {
             self.dirty.insert(next.clone());
         }
+        if what == What::Leftovers {
+            return self.found_leftovers(now, result);
+        }
         if let What::Ask(asked) = what {
             let settled = self.with_cx(now, out, |cx| asks::answered(cx, *asked, result));
             return self.settle(now, settled, out);
@@ -334,6 +342,7 @@ impl Node {
             self.relist.flight = Some(id);
         }
         self.sample_if_due(now, out);
+        self.find_leftovers_if_due(now, out);
     }
 
     /// Looks at every pod that changed until none does.
@@ -411,7 +420,7 @@ impl Worker {
             What::Inspect(name) => self.inspected(cx, id, &name, result),
             What::Pull(name) => self.pulled(cx, id, &name, result),
             What::Probe(name, kind) => self.probed(cx, id, (name, kind), result),
-            What::List | What::Observe | What::Sample | What::Ask(_) => {}
+            What::List | What::Observe | What::Sample | What::Leftovers | What::Ask(_) => {}
         }
     }
 }

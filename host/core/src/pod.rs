@@ -95,7 +95,12 @@ impl Pod {
 
     /// Static, mirror or of priority two billion and more: never evicted.
     pub fn is_critical(&self) -> bool {
-        self.is_static() || self.annotations.contains_key("kubernetes.io/config.mirror") || self.priority >= CRITICAL_PRIORITY
+        self.is_static() || self.is_mirror() || self.priority >= CRITICAL_PRIORITY
+    }
+
+    /// Stands in the API for a static pod of a node.
+    pub fn is_mirror(&self) -> bool {
+        self.annotations.contains_key("kubernetes.io/config.mirror")
     }
 
     /// The container of this name, of whatever kind.

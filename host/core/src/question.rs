@@ -249,7 +249,7 @@ pub struct PodFacts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodTraits {
-    /// Declared by the node itself.
+    /// Declared by the node itself, or standing in the API for such a pod.
     pub static_pod: bool,
     /// Priority class `system-cluster-critical`.
     pub cluster_critical: bool,

@@ -37,11 +37,27 @@ pub fn create_container_dir(pod_dir: &Path, container: &str) -> Result<(), LogEr
     fs::DirBuilder::new().recursive(true).mode(0o755).create(&dir).map_err(failed("create", &dir))
 }
 
+/// The highest attempt of a container that has left a log: `<attempt>.log`, or a rotated one beside it.
+pub fn newest_attempt(pod_dir: &Path, container: &str) -> Result<Option<u32>, LogError> {
+    let attempt = |entry: fs::DirEntry| entry.file_name().to_str()?.split_once(".log")?.0.parse().ok();
+    Ok(entries(&pod_dir.join(container))?.into_iter().filter_map(attempt).max())
+}
+
 /// Removes a pod's logs and the links to them. Idempotent.
 pub fn remove_pod_logs(paths: &Paths, namespace: &str, name: &str, uid: &str) -> Result<(), LogError> {
     let dir = paths.logs_of_pod(namespace, name, uid);
     walk::remove(&dir).map_err(failed("remove", &dir))?;
     remove_links(paths, |target| target.starts_with(&dir))
+}
+
+/// Namespace, name and UID of every pod that has a directory of logs.
+pub fn list_pods(paths: &Paths) -> Result<Vec<[String; 3]>, LogError> {
+    let pod = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let mut parts = name.splitn(3, '_').filter(|part| !part.is_empty());
+        Some([parts.next()?.to_owned(), parts.next()?.to_owned(), parts.next()?.to_owned()])
+    };
+    Ok(entries(&paths.pod_logs)?.into_iter().filter_map(pod).collect())
 }
 
 /// Removes a container's logs of one attempt, rotated ones included, and its link. Idempotent.
@@ -153,6 +169,10 @@ mod tests {
     fn links_come_and_go_with_their_logs() {
         let (_dir, paths) = node();
         let pods = ["a", "b"].map(|name| create_pod_dir(&paths, "ns", name, "u").expect("create_pod_dir"));
+        fs::write(paths.pod_logs.join("not-a-pod"), "").expect("write");
+        let mut listed = list_pods(&paths).expect("list_pods");
+        listed.sort();
+        assert_eq!(listed, [["ns", "a", "u"], ["ns", "b", "u"]].map(|pod| pod.map(str::to_owned)));
         for (pod, name) in pods.iter().zip(["a", "b"]) {
             create_container_dir(pod, "c").expect("create_container_dir");
             let log = pod.join("c/0.log");
@@ -162,6 +182,8 @@ mod tests {
             for file in ["0.log", "0.log.20261129-190000", "1.log"] {
                 fs::write(pod.join("c").join(file), "").expect("write");
             }
+            assert_eq!(newest_attempt(pod, "c").expect("newest_attempt"), Some(1));
+            assert_eq!(newest_attempt(pod, "other").expect("newest_attempt"), None);
             link_log(&paths, &link, &log).expect("link_log");
             link_log(&paths, &link, &log).expect("again");
         }

@@ -17,7 +17,7 @@ mod empty_dir;
 mod host_path;
 mod teardown;
 
-pub use teardown::{TearDownError, orphans, tear_down};
+pub use teardown::{TearDownError, list_pods, tear_down};
 
 /// Why a pod's directories or volumes could not be made. The text is what upstream's event says, the cause's included, so that the
 /// error has no further `source`.

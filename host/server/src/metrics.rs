@@ -113,7 +113,7 @@ impl Metrics {
             started: counted(r, "kubelet_started_containers", "Containers started"),
             start_errors: counted(r, "kubelet_started_containers_errors", "Containers that could not be made or started"),
             evictions: registered(r, "kubelet_evictions", "Pods evicted"),
-            pods: registered(r, "kubelet_running_pods", "Pods with a running container"),
+            pods: registered(r, "kubelet_running_pods", "Pods with a running sandbox"),
             containers: registered(r, "kubelet_running_containers", "Containers by state"),
             decisions: counted(r, "polylet_policy_decisions", "Answers of policies, by what came of them"),
             decision_seconds: {
@@ -163,7 +163,7 @@ impl Metrics {
         self.evictions.inc();
     }
 
-    /// Pods with a running container, and containers by state.
+    /// Pods with a running sandbox, and containers by state.
     pub fn running(&self, pods: usize, containers: &[(&str, usize)]) {
         self.pods.set(pods as i64);
         for (state, count) in containers {

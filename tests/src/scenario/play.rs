@@ -455,7 +455,13 @@ impl Stage {
 
     fn describe(&self, act: &Act) -> Option<String> {
         Some(match act {
-            Act::List | Act::Observe(_) | Act::Sample | Act::Ask { .. } | Act::InspectImage { .. } | Act::Probe { .. } => {
+            Act::List
+            | Act::Observe(_)
+            | Act::Sample
+            | Act::FindLeftovers
+            | Act::Ask { .. }
+            | Act::InspectImage { .. }
+            | Act::Probe { .. } => {
                 return None;
             }
             Act::PullImage { image, .. } => format!("PullImage {image}"),
@@ -527,6 +533,7 @@ fn call_name(act: &Act) -> &'static str {
         Act::Probe { .. } => "probe",
         Act::Ask { .. } => "ask",
         Act::Sample => "sample",
+        Act::FindLeftovers => "find-leftovers",
     }
 }
 

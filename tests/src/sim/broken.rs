@@ -34,11 +34,13 @@ pub enum Broken {
     NoSweep,
     /// Takes a container for started as soon as it was made.
     CreatedIsStarted,
+    /// Finds no directory or cgroup of a pod that nobody knows any more.
+    NoLeftovers,
 }
 
 impl Broken {
     /// All of them.
-    pub const ALL: [Broken; 10] = [
+    pub const ALL: [Broken; 11] = [
         Self::SilenceIsEmpty,
         Self::OldLooksCount,
         Self::NoMemory,
@@ -49,6 +51,7 @@ impl Broken {
         Self::NoRelist,
         Self::NoSweep,
         Self::CreatedIsStarted,
+        Self::NoLeftovers,
     ];
 
     /// What the broken core makes of an event. `turn` grows with each call. None: it does not notice.
@@ -76,6 +79,7 @@ impl Broken {
                     c.state = ContainerState::Running;
                 }
             }
+            (Self::NoLeftovers, Event::Done { result: Ok(Outcome::Leftovers(found)), .. }) => found.clear(),
             (Self::ProbesAlwaysFail, Event::Done { result: Ok(Outcome::Probed { outcome, .. }), .. }) => {
                 *outcome = probe::Outcome::Failed(probe::Failure::Refused);
             }

@@ -154,6 +154,7 @@ impl World {
             .map(|c| &c.uid)
             .chain(self.rt.sandboxes.iter().map(|(u, _, _)| u))
             .chain(self.store.keys())
+            .chain(&self.rt.prepared)
             .chain(self.node.pods())
             .filter(|u| !self.declared.contains_key(*u))
             .collect();

@@ -1,10 +1,10 @@
 //! The simulated runtime: what it has, and what its calls do to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use polylet_core::effect::Act;
-use polylet_core::event::{CallError, CallErrorKind, Outcome};
+use polylet_core::event::{CallError, CallErrorKind, Leftover, Outcome};
 use polylet_core::id::{ContainerId, PodUid, SandboxId};
 use polylet_core::observed::{Container, ContainerState, Image, Listing, Observed, Sandbox, SandboxState};
 use polylet_core::time::Wall;
@@ -25,6 +25,8 @@ pub(crate) struct Runtime {
     pub(crate) sandboxes: Vec<(PodUid, String, Sandbox)>,
     pub(crate) containers: Vec<Live>,
     pub(crate) images: BTreeMap<String, u32>,
+    /// Pods that have directories and cgroups on the machine.
+    pub(crate) prepared: BTreeSet<PodUid>,
     next: u64,
 }
 
@@ -144,6 +146,18 @@ impl Runtime {
                 self.sandboxes.retain(|(_, _, s)| s.id != *id);
                 self.containers.retain(|c| c.seen.sandbox != *id);
                 Ok(Outcome::Unit)
+            }
+            Act::Prepare { pod, .. } => {
+                self.prepared.insert(pod.uid.clone());
+                Ok(Outcome::Prepared { logged: BTreeMap::new() })
+            }
+            Act::CleanUp { pod, .. } => {
+                self.prepared.remove(pod);
+                Ok(Outcome::Unit)
+            }
+            Act::FindLeftovers => {
+                let left = |uid: &PodUid| (uid.clone(), Leftover::default());
+                Ok(Outcome::Leftovers(self.prepared.iter().map(left).collect()))
             }
             _ => Ok(Outcome::Unit),
         }

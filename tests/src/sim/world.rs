@@ -427,7 +427,8 @@ impl World {
     /// A request leaves the agent.
     fn send(&mut self, id: EffectId, act: Act) {
         self.report.acts += 1;
-        let changes = !matches!(act, Act::List | Act::Observe(_) | Act::Sample | Act::Probe { .. } | Act::Ask { .. });
+        let looks = matches!(act, Act::List | Act::Observe(_) | Act::Sample | Act::FindLeftovers);
+        let changes = !(looks || matches!(act, Act::Probe { .. } | Act::Ask { .. }));
         if changes {
             self.recent.push(self.now);
             self.recent.retain(|t| t + 10_000 > self.now);

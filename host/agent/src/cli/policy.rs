@@ -141,7 +141,7 @@ fn check(path: &Path, hook: Option<Hook>, config: &str, output: Output) -> anyho
             .collect();
         (json!({"bindings": bindings, "errors": errors}), !errors.is_empty())
     } else {
-        let policy = tried(path, hook, config)?;
+        let policy = loaded(&host()?, path, hook, config)?;
         let said = policy.description();
         let hooks: Vec<&str> = policy.hooks().iter().map(|h| h.as_str()).collect();
         let report = json!({
@@ -163,8 +163,10 @@ fn check(path: &Path, hook: Option<Hook>, config: &str, output: Output) -> anyho
 
 async fn load(component: &Path, hook: Hook, name: Option<String>, config: &str, place: &Place) -> anyhow::Result<()> {
     // Whatever would be refused is refused here, with nothing changed.
-    let policy = tried(component, Some(hook), config)?;
     let bytes = std::fs::read(component).with_context(|| format!("read {}", component.display()))?;
+    let source = Source::Bytes(bytes.as_slice().into());
+    let policy =
+        host()?.load(&spec("policy", source, Some(hook), json_of(config)?)).with_context(|| component.display().to_string())?;
     let name = name.unwrap_or_else(|| policy.description().name.clone());
     let config = json_of(config)?;
     let install = Install { name: &name, hook, component: &bytes, config, limits: LimitSpec::default() };
@@ -237,10 +239,6 @@ fn question(hook: Hook, input: &Path, policy: Option<&Path>, config: &str) -> an
 }
 
 /// A policy that could be bound: checked, compiled, tried.
-fn tried(component: &Path, hook: Option<Hook>, config: &str) -> anyhow::Result<LoadedPolicy> {
-    loaded(&host()?, component, hook, config)
-}
-
 fn loaded(host: &PolicyHost, component: &Path, hook: Option<Hook>, config: &str) -> anyhow::Result<LoadedPolicy> {
     host.load(&spec("policy", Source::File(component.to_owned()), hook, json_of(config)?))
         .with_context(|| component.display().to_string())
@@ -254,9 +252,13 @@ fn json_of(text: &str) -> anyhow::Result<Value> {
     serde_json::from_str(text).with_context(|| format!("--config {text}: not JSON"))
 }
 
-/// A host of this command's own, with a cache beside the machine's temporary files that only this user can write.
+/// A host of this command's own, with a cache where its user keeps such things.
 fn host() -> anyhow::Result<PolicyHost> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let caches = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    // Without a home, as services have none: told apart by user, since the host accepts only a directory of its own user.
     let user = rustix::process::geteuid().as_raw();
-    let cache = std::env::temp_dir().join(format!("polylet-policy-cache-{user}"));
+    let cache =
+        caches.map_or_else(|| std::env::temp_dir().join(format!("polylet-policies-{user}")), |dir| dir.join("polylet/policies"));
     Ok(PolicyHost::new(Settings::new(cache))?)
 }

@@ -39,11 +39,19 @@ pub(super) fn pods(pods: &Value) -> String {
             shown.unwrap_or_else(|| pod["life"].as_str().unwrap_or("?")).to_owned(),
             restarts.to_string(),
             next.map(|(name, ms, _)| format!("{name} in {:.1} s", ms as f64 / 1000.0)).unwrap_or_default(),
-            next.map(|(_, _, c)| text(&c["restartReason"])).unwrap_or_default(),
+            next.map(|(_, _, c)| why(c)).unwrap_or_default(),
             probes.join(" "),
         ]);
     }
     table(&rows)
+}
+
+/// What the policy said of a wait; the default says nothing but how long.
+fn why(container: &Value) -> String {
+    match (text(&container["restartReason"]), container["restartDelay"].as_u64()) {
+        (reason, Some(ms)) if reason.is_empty() => format!("waits {:.0} s", ms as f64 / 1000.0),
+        (reason, _) => reason,
+    }
 }
 
 /// The node.

@@ -21,7 +21,7 @@ struct Rejection {
 impl Node {
     /// Lets a queued pod begin, or turns it away.
     pub(super) fn admit(&mut self, now: Now, uid: &PodUid, out: &mut Vec<Effect>) {
-        if !self.shared.heard || !self.shared.runtime_up || !self.relist.heard {
+        if !self.knows_all() {
             return;
         }
         let (Some(worker), Some(pod)) = (self.workers.get(uid), self.desired.get(uid).cloned()) else { return };
@@ -73,12 +73,13 @@ impl Node {
             return Some(short("pods", "OutOfpods", 1, count, max));
         }
         let sum = |f: fn(&Pod) -> u64| others.iter().map(|p| f(p)).sum::<u64>();
-        let (cpu, memory) = (pod.cpu_request(), pod.memory_request());
+        let memory_request = |p: &Pod| p.total().memory_request.unwrap_or(0);
+        let (cpu, memory) = (pod.cpu_request(), memory_request(pod));
         let used = sum(Pod::cpu_request);
         if cpu > 0 && used + cpu > config.cpu_allocatable {
             return Some(short("cpu", "OutOfcpu", cpu, used, config.cpu_allocatable));
         }
-        let used = sum(Pod::memory_request);
+        let used = sum(memory_request);
         if memory > 0 && used + memory > config.memory_allocatable {
             return Some(short("memory", "OutOfmemory", memory, used, config.memory_allocatable));
         }

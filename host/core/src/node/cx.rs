@@ -19,6 +19,7 @@ pub(super) enum What {
     List,
     Observe,
     Sample,
+    Leftovers,
     Prepare,
     Sandbox,
     Create(ContainerName),

@@ -80,7 +80,15 @@ impl Worker {
     /// Prepare returned.
     pub(super) fn prepare_done(&mut self, cx: &mut Cx<'_>, result: Result<Outcome, CallError>) {
         match result {
-            Ok(_) => self.prepared = true,
+            Ok(outcome) => {
+                self.prepared = true;
+                // An attempt that neither the runtime nor the store remembers, but whose log lies there: counted on from.
+                if let Outcome::Prepared { logged } = outcome {
+                    for (name, attempt) in logged {
+                        self.remembered(&name).attempt.get_or_insert(attempt);
+                    }
+                }
+            }
             Err(error) if error.kind == CallErrorKind::Cancelled => {}
             Err(error) => {
                 let (reason, text) = match error.operation.as_str() {

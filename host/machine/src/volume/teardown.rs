@@ -71,7 +71,7 @@ pub fn tear_down(paths: &Paths, uid: &str) -> Result<(), TearDownError> {
 }
 
 /// UIDs of the pods that have a directory.
-pub fn orphans(paths: &Paths) -> Result<Vec<String>, TearDownError> {
+pub fn list_pods(paths: &Paths) -> Result<Vec<String>, TearDownError> {
     let path = paths.root.join("pods");
     let entries = match fs::read_dir(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -64,10 +64,10 @@ fn directories_and_plain_empty_dir() {
     let pod = spec(volumes, &[], "{}");
     assert_eq!(volume_path(&node.paths, &pod, "cache"), Some(cache));
     assert_eq!(volume_path(&node.paths, &pod, "unused"), None);
-    assert_eq!(orphans(&node.paths).expect("orphans"), ["uid-1"]);
+    assert_eq!(list_pods(&node.paths).expect("pods"), ["uid-1"]);
     tear_down(&node.paths, "uid-1").expect("tear_down");
     tear_down(&node.paths, "uid-1").expect("twice");
-    assert!(orphans(&node.paths).expect("orphans").is_empty());
+    assert!(list_pods(&node.paths).expect("pods").is_empty());
 }
 
 #[test]
