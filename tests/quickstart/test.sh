@@ -69,6 +69,12 @@ if cargo fmt --version >/dev/null 2>&1; then
 else
     without rustfmt "format of the node" "format of guests and SDK"
 fi
+if cargo clippy --version >/dev/null 2>&1; then
+    step "clippy of the node" 1200 cargo clippy --locked --workspace --all-targets -- -D warnings
+    step "clippy of guests and SDK" 600 cargo clippy --locked --manifest-path policies/Cargo.toml --workspace --all-targets -- -D warnings
+else
+    without clippy "clippy of the node" "clippy of guests and SDK"
+fi
 if command -v shellcheck >/dev/null; then
     step "shellcheck" 60 shellcheck --external-sources --severity=warning .ci/run policies/*.sh tests/*/*.sh
 else

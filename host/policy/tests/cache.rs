@@ -73,7 +73,7 @@ fn what_others_can_write_is_refused() {
     let check = |path: &Path, expected: &str| {
         let before = fs::metadata(path).unwrap().permissions();
         fs::set_permissions(path, Permissions::from_mode(before.mode() | 0o002)).unwrap();
-        let refused = open(&cache).and_then(|host| host.load(&spec(guest::waits(1)))).err().expect("it is refused");
+        let refused = open(&cache).and_then(|host| host.load(&spec(guest::waits(1)))).expect_err("it is refused");
         fs::set_permissions(path, before).unwrap();
         let path = path.display();
         assert_eq!(

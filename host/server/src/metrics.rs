@@ -117,7 +117,7 @@ impl Metrics {
             containers: registered(r, "kubelet_running_containers", "Containers by state"),
             decisions: counted(r, "polylet_policy_decisions", "Answers of policies, by what came of them"),
             decision_seconds: {
-                let family: Histograms<PolicyLabel> = Family::new_with_constructor(|| Histogram::new(SHORT.into_iter()));
+                let family: Histograms<PolicyLabel> = Family::new_with_constructor(|| Histogram::new(SHORT));
                 r.register("polylet_policy_duration_seconds", "Duration of policy calls", family.clone());
                 family
             },

@@ -155,7 +155,7 @@ impl Stage {
             }
             ("sandbox-dies", [pod]) => {
                 let uid = self.pods[*pod].uid.clone();
-                if let Some((_, _, s)) = self.rt.sandboxes.iter_mut().filter(|(u, _, _)| *u == uid).next_back() {
+                if let Some((_, _, s)) = self.rt.sandboxes.iter_mut().rfind(|(u, _, _)| *u == uid) {
                     s.state = SandboxState::NotReady;
                 }
                 let wall = self.clock().wall;

@@ -47,9 +47,9 @@ impl Runtime {
     pub(crate) fn observe(&self, uid: &PodUid) -> Observed {
         let mine = |u: &PodUid| u == uid;
         let mut sandboxes: Vec<Sandbox> = self.sandboxes.iter().filter(|(u, _, _)| mine(u)).map(|(_, _, s)| s.clone()).collect();
-        sandboxes.sort_by(|a, b| (b.attempt, b.created).cmp(&(a.attempt, a.created)));
+        sandboxes.sort_by_key(|s| std::cmp::Reverse((s.attempt, s.created)));
         let mut containers: Vec<Container> = self.containers.iter().filter(|c| mine(&c.uid)).map(|c| c.seen.clone()).collect();
-        containers.sort_by(|a, b| (b.attempt, b.created).cmp(&(a.attempt, a.created)));
+        containers.sort_by_key(|c| std::cmp::Reverse((c.attempt, c.created)));
         let name = self.sandboxes.iter().find(|(u, _, _)| mine(u)).map(|(_, n, _)| n.clone()).unwrap_or_default();
         Observed { name, namespace: "default".into(), sandboxes, containers }
     }

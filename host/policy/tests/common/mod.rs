@@ -58,7 +58,7 @@ pub(crate) fn load(host: &PolicyHost, component: Vec<u8>) -> LoadedPolicy {
 
 #[track_caller]
 pub(crate) fn check_load(host: &PolicyHost, component: Vec<u8>, expected: &str) {
-    let error = host.load(&spec(component)).err().expect("it is refused");
+    let error = host.load(&spec(component)).expect_err("it is refused");
     assert_eq!(whole(&error), expected);
 }
 
