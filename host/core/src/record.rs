@@ -67,6 +67,8 @@ pub struct End {
 pub struct ContainerRecord {
     /// Newest attempt made, which is also its restart count; None before the first. Never falls.
     pub attempt: Option<u32>,
+    /// Highest restart count published: it may run ahead of the attempts, when one is gone and the next is not yet made.
+    pub told: u32,
     /// An attempt that the node ended in order to start the container anew, whatever its exit code.
     pub owed: Option<ContainerId>,
     /// Crash backoff.

@@ -8,6 +8,7 @@ use polylet_core::id::{ContainerId, PodUid, SandboxId};
 use polylet_core::observed::{ContainerState, SandboxState};
 use polylet_core::pod::{ContainerKind, Pod, ProbeKind};
 
+use super::manifest::ALL_AGAIN;
 use super::runtime::Runtime;
 
 /// What the checks have to remember.
@@ -44,7 +45,10 @@ impl Check {
         }
         let sandbox = &me.seen.sandbox;
         let Some(container) = pod.container(name) else { return Err(format!("{name} is not in the spec")) };
-        let before = pod.init_containers().take_while(|c| container.kind == ContainerKind::App || c.name != container.name);
+        // An ephemeral container waits for nobody.
+        let waits = container.kind != ContainerKind::Ephemeral;
+        let before =
+            pod.init_containers().take_while(|c| waits && (container.kind == ContainerKind::App || c.name != container.name));
         for init in before {
             let key = (sandbox.clone(), init.name.as_str().to_owned());
             let ok = if init.kind == ContainerKind::Sidecar { self.started.contains(&key) } else { self.done.contains(&key) };
@@ -52,8 +56,20 @@ impl Check {
                 return Err(format!("{name} of {} starts before {} is through", me.uid, init.name));
             }
         }
-        self.started.insert((sandbox.clone(), name.to_owned()));
+        let again = !self.started.insert((sandbox.clone(), name.to_owned()));
+        if again && container.kind == ContainerKind::Ephemeral {
+            return Err(format!("ephemeral {name} of {} starts a second time", me.uid));
+        }
         Ok(())
+    }
+
+    /// A container is removed because all start over: what came before it must come before it again.
+    pub(super) fn starts_over(&mut self, rt: &Runtime, id: &ContainerId) {
+        if let Some(me) = rt.containers.iter().find(|c| c.seen.id == *id) {
+            let key = (me.seen.sandbox.clone(), me.seen.name.as_str().to_owned());
+            self.done.remove(&key);
+            self.started.remove(&key);
+        }
     }
 
     /// A container ended well.
@@ -90,6 +106,7 @@ impl Check {
             StopCause::DefinitionChanged => pod.and_then(|p| p.container(name)).is_none_or(|c| c.hash != live.seen.hash),
             StopCause::SandboxChanged => sandbox.is_none_or(|s| s.state != SandboxState::Ready || Some(s.attempt) != newest),
             StopCause::Completed | StopCause::InitFailed => pod.is_none_or(|p| self.nothing_left(rt, p)),
+            StopCause::RestartAll => rt.containers.iter().any(|c| c.uid == *uid && c.seen.exit_code == ALL_AGAIN),
             StopCause::Duplicate => rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name == live.seen.name).count() > 1,
             _ => false,
         };

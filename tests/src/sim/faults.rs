@@ -6,6 +6,7 @@ use polylet_core::effect::Act;
 use polylet_core::event::Event;
 use polylet_core::id::{ContainerId, PodUid};
 use polylet_core::observed::ContainerState;
+use polylet_core::pod::Source;
 
 use super::END;
 use super::manifest::{self, Program};
@@ -66,6 +67,7 @@ impl World {
                 // A full disk costs memory of the past.
                 self.check.forgetful = true;
             }
+            Fault::RegistryAway(away) => self.registry_away = away,
         }
     }
 
@@ -76,7 +78,7 @@ impl World {
 
     fn edit(&mut self) {
         let uids: Vec<PodUid> = self.declared.keys().cloned().collect();
-        match self.rng.below(4) {
+        match self.rng.below(5) {
             0 => self.add_pod(),
             1 if !uids.is_empty() => {
                 let uid = &uids[self.rng.below(uids.len() as u64) as usize];
@@ -88,6 +90,15 @@ impl World {
                 let new = manifest::edited(&self.declared[uid], &image);
                 self.ever.insert(uid.clone(), new.clone());
                 self.declared.insert(uid.clone(), new);
+            }
+            3 => {
+                let pods: Vec<PodUid> = uids.into_iter().filter(|u| self.declared[u].pod.source == Source::Api).collect();
+                if !pods.is_empty() {
+                    let uid = pods[self.rng.below(pods.len() as u64) as usize].clone();
+                    let new = manifest::debugged(&mut self.rng, &self.declared[&uid]);
+                    self.ever.insert(uid.clone(), new.clone());
+                    self.declared.insert(uid, new);
+                }
             }
             _ => {
                 // A UID that was dropped comes back.

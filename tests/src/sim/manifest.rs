@@ -16,9 +16,14 @@ pub(super) enum Program {
     Serves,
     /// Ends by itself.
     Ends { after: u64, code: i32 },
-    /// Fails this many times in this world, then ends well or serves on.
-    FailsFirst { times: u32, then_serves: bool },
+    /// Fails this many times in this world with this code, then ends well or serves on.
+    FailsFirst { times: u32, code: i32, then_serves: bool },
 }
+
+/// Exit code that a restart rule answers with another try.
+const AGAIN: i32 = 42;
+/// Exit code that a restart rule answers with a restart of all containers.
+pub(super) const ALL_AGAIN: i32 = 77;
 
 /// A pod of the world: the object and its programs by container.
 #[derive(Clone, Debug)]
@@ -41,7 +46,7 @@ pub(super) fn draw(rng: &mut Rng, uid: &str, name: &str, api: bool) -> SimPod {
         let program = match (sidecar, restart) {
             (true, _) => Program::Serves,
             (false, "Never") => Program::Ends { after: rng.below(3_000), code: i32::from(rng.chance(15)) },
-            (false, _) => Program::FailsFirst { times: rng.below(3) as u32, then_serves: false },
+            (false, _) => Program::FailsFirst { times: rng.below(3) as u32, code: 1, then_serves: false },
         };
         programs.insert(name.clone(), program);
         init.push(container(rng, &name, sidecar.then_some("Always"), &mut sick, sidecar));
@@ -50,13 +55,15 @@ pub(super) fn draw(rng: &mut Rng, uid: &str, name: &str, api: bool) -> SimPod {
     for i in 0..1 + rng.below(2) {
         let name = format!("c{i}");
         let program = match restart {
-            "Always" if rng.chance(20) => Program::FailsFirst { times: 1 + rng.below(3) as u32, then_serves: true },
+            "Always" if rng.chance(20) => Program::FailsFirst { times: 1 + rng.below(3) as u32, code: 1, then_serves: true },
             "Always" => Program::Serves,
-            "OnFailure" => Program::FailsFirst { times: rng.below(3) as u32, then_serves: false },
+            "OnFailure" => Program::FailsFirst { times: rng.below(3) as u32, code: 1, then_serves: false },
             _ => Program::Ends { after: 500 + rng.below(20_000), code: rng.below(2) as i32 },
         };
+        let mut app = container(rng, &name, None, &mut sick, restart == "Always");
+        let program = if restart != "Always" && rng.chance(20) { ruled(rng, &mut app) } else { program };
         programs.insert(name.clone(), program);
-        apps.push(container(rng, &name, None, &mut sick, restart == "Always"));
+        apps.push(app);
     }
     let object: v1::Pod = serde_json::from_value(serde_json::json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -73,6 +80,28 @@ pub(super) fn draw(rng: &mut Rng, uid: &str, name: &str, api: bool) -> SimPod {
     let source = if api { Source::Api } else { Source::File };
     let pod = Pod::parse(Arc::new(object), source, Wall(0)).expect("a pod made here is valid");
     SimPod { pod: Arc::new(pod), programs, sick }
+}
+
+/// Gives a container a policy of its own with a rule for one exit code, and a program that ends with it.
+fn ruled(rng: &mut Rng, container: &mut serde_json::Value) -> Program {
+    let (action, code) = if rng.chance(50) { ("Restart", AGAIN) } else { ("RestartAllContainers", ALL_AGAIN) };
+    container["restartPolicy"] = "Never".into();
+    container["restartPolicyRules"] = serde_json::json!([{"action": action, "exitCodes": {"operator": "In", "values": [code]}}]);
+    Program::FailsFirst { times: 1 + rng.below(2) as u32, code, then_serves: false }
+}
+
+/// The same pod with one more ephemeral container, which ends by itself.
+pub(super) fn debugged(rng: &mut Rng, pod: &SimPod) -> SimPod {
+    let mut object = (*pod.pod.object).clone();
+    let mut programs = pod.programs.clone();
+    if let Some(spec) = &mut object.spec {
+        let all = spec.ephemeral_containers.get_or_insert_default();
+        let name = format!("e{}", all.len());
+        programs.insert(name.clone(), Program::Ends { after: rng.below(5_000), code: rng.below(2) as i32 });
+        all.push(v1::EphemeralContainer { name, image: Some("img0:1".into()), ..Default::default() });
+    }
+    let parsed = Pod::parse(Arc::new(object), pod.pod.source, Wall(0)).expect("a pod with an ephemeral container is valid");
+    SimPod { pod: Arc::new(parsed), programs, sick: pod.sick.clone() }
 }
 
 /// The same pod with another image in its first app container.

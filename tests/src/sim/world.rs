@@ -103,6 +103,7 @@ pub(super) enum Fault {
     Swap,
     RuntimeAway,
     DiskFull(bool),
+    RegistryAway(bool),
 }
 
 pub(super) struct World {
@@ -120,6 +121,7 @@ pub(super) struct World {
     pub(super) life: u32,
     pub(super) store: BTreeMap<PodUid, PodRecord>,
     pub(super) disk_full: bool,
+    pub(super) registry_away: bool,
     pub(super) queue: BTreeMap<(u64, u64), Todo>,
     pub(super) turn: u64,
     pub(super) wake: (u64, u64),
@@ -151,6 +153,7 @@ impl World {
             life: 0,
             store: BTreeMap::new(),
             disk_full: false,
+            registry_away: false,
             queue: BTreeMap::new(),
             turn: 0,
             wake: (u64::MAX, 0),
@@ -195,6 +198,12 @@ impl World {
             let at = world.rng.below(CALM / 2);
             world.at(at, Todo::Fault(Fault::DiskFull(true)));
             world.at(at + CALM / 2, Todo::Fault(Fault::DiskFull(false)));
+        }
+        if world.rng.chance(25) {
+            let at = world.rng.below(CALM / 2);
+            world.at(at, Todo::Fault(Fault::RegistryAway(true)));
+            let back = at + world.rng.below(CALM / 2);
+            world.at(back, Todo::Fault(Fault::RegistryAway(false)));
         }
         world.at(CALM, Todo::Fault(Fault::Swap));
         world.begin_life();
@@ -458,6 +467,11 @@ impl World {
             let later = there + 20_000 + self.rng.below(20_000);
             return self.at(later, Todo::Apply { life, id, act, reply: Some(back) });
         }
+        if !calm && matches!(act, Act::PullImage { .. }) && self.rng.chance(20) {
+            // A big image.
+            let later = there + self.rng.below(30_000);
+            return self.at(later, Todo::Apply { life, id, act, reply: Some(back) });
+        }
         if !calm && !quick && self.rng.chance(6) {
             let kind = if self.rng.chance(50) { CallErrorKind::Other } else { CallErrorKind::DeadlineExceeded };
             if kind == CallErrorKind::DeadlineExceeded && self.rng.chance(50) {
@@ -514,6 +528,13 @@ impl World {
                 }
                 Event::Done { id, result: Ok(Outcome::Unit) }
             }
+            Act::PullImage { image, .. } if self.registry_away => {
+                Event::Done { id, result: Err(error("PullImage", image, CallErrorKind::RegistryUnavailable)) }
+            }
+            Act::RemoveContainer { id: container, keep_log: true } => {
+                self.check.starts_over(&self.rt, container);
+                Event::Done { id, result: self.rt.carry_out(&act, wall) }
+            }
             _ => Event::Done { id, result: self.rt.carry_out(&act, wall) },
         };
         self.say(|| format!("   == {}", brief(&format!("{act:?}"))));
@@ -543,7 +564,7 @@ impl World {
         let end = match program {
             Program::Serves => None,
             Program::Ends { after, code } => Some((after, code)),
-            Program::FailsFirst { times, .. } if n < times => Some((self.rng.below(2_000), 1)),
+            Program::FailsFirst { times, code, .. } if n < times => Some((self.rng.below(2_000), code)),
             Program::FailsFirst { then_serves: true, .. } => None,
             Program::FailsFirst { .. } => Some((self.rng.below(2_000), 0)),
         };

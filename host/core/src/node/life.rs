@@ -39,6 +39,9 @@ impl Worker {
         if !cx.shared.heard || !cx.shared.runtime_up {
             self.look(cx);
             self.publish(cx);
+            if self.stored.is_some() {
+                self.remember(cx, begun);
+            }
             return After::Keep;
         }
         let after = match self.declared(cx, wanted) {
@@ -52,11 +55,15 @@ impl Worker {
         }
         self.look(cx);
         self.publish(cx);
-        // What is done rests on what is remembered: the record goes first.
+        self.remember(cx, begun);
+        After::Keep
+    }
+
+    /// What is done and said since `begun` rests on what is remembered: the record goes first.
+    fn remember(&mut self, cx: &mut Cx<'_>, begun: usize) {
         if let Some(record) = changed(&mut self.stored, &self.record) {
             cx.out.insert(begun, Effect::Remember(record));
         }
-        After::Keep
     }
 
     /// Takes what the sources say of the pod.
@@ -195,7 +202,9 @@ impl Worker {
         for attempt in have.containers.iter().filter(|c| Self::runs(c)) {
             self.stop(cx, attempt, StopCause::RestartAll, format!("Stopping container {}", attempt.name), Duration::ZERO);
         }
-        if have.containers.iter().any(Self::runs) {
+        // One that is just being made would be missed, and then stand for a pod that is through with its init containers.
+        self.cancel_lane(cx);
+        if self.lane.is_some() || have.containers.iter().any(Self::runs) {
             return;
         }
         // The one that asked for it is removed last, so that the wish is not lost with the agent.
@@ -448,6 +457,11 @@ impl Worker {
         let Some(new) = self.compute_status(cx) else { return };
         if self.status.as_ref().is_some_and(|old| unchanged(old, &new)) {
             return;
+        }
+        let lists = [&new.init_container_statuses, &new.container_statuses, &new.ephemeral_container_statuses];
+        for shown in lists.into_iter().flatten().flatten().filter(|shown| shown.restart_count > 0) {
+            let record = self.record.containers.entry(shown.name.as_str().into()).or_default();
+            record.told = record.told.max(shown.restart_count.unsigned_abs());
         }
         let new = Arc::new(new);
         self.status = Some(new.clone());

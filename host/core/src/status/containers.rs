@@ -184,8 +184,9 @@ fn last(
 
 /// The restart count: it never falls.
 pub(super) fn restarts(cx: &Cx<'_>, container: &Container, attempt: Option<u32>, old: Option<&v1::ContainerStatus>) -> i32 {
-    let made = cx.inputs.record.containers.get(&container.name).and_then(|record| record.attempt);
-    let count = i32::try_from(attempt.max(made).unwrap_or(0)).unwrap_or(i32::MAX);
+    let record = cx.inputs.record.containers.get(&container.name);
+    let (made, told) = (record.and_then(|record| record.attempt), record.map_or(0, |record| record.told));
+    let count = i32::try_from(attempt.max(made).unwrap_or(0).max(told)).unwrap_or(i32::MAX);
     count.max(old.map_or(0, |old| old.restart_count))
 }
 
