@@ -53,6 +53,8 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     if settings.fail_swap_on && machine.swap > 0 {
         bail!("running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration");
     }
+    let storage = facts::storage(&settings.paths.root)?;
+    settings.check_reserved(&machine, storage)?;
     let cgroups = if settings.cgroups_per_qos { Some(open_cgroups(settings, &machine)?) } else { None };
     adjust_oom_score(settings.oom_score_adj);
 
@@ -72,6 +74,9 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     let found = Found {
         memory: machine.memory,
         cpus: machine.cpus,
+        storage,
+        huge_pages: machine.huge_pages.clone(),
+        apparmor: machine.apparmor,
         node_ips: node_ips(settings),
         runtime_name: capabilities.runtime_name.clone(),
     };
@@ -100,8 +105,8 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
             memory_capacity: machine.memory,
             memory_allocatable: core.memory_allocatable,
             cpu_allocatable_milli: core.cpu_allocatable,
-            storage_allocatable: 0,
-            huge_page_sizes: machine.huge_page_sizes.iter().map(|size| page_size(*size)).collect(),
+            storage_allocatable: core.storage_allocatable,
+            huge_page_sizes: machine.huge_pages.keys().map(|size| page_size(*size)).collect(),
             masked_paths: thermal_paths(machine.cpus),
             selinux: std::path::Path::new("/sys/fs/selinux/enforce").exists(),
             runtime_handlers: capabilities.handlers.clone(),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -110,7 +111,11 @@ fn run(args: &RunArgs) -> anyhow::Result<()> {
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    runtime(2)?.block_on(crate::run::run(settings))
+    let runtime = runtime(2)?;
+    let ended = runtime.block_on(crate::run::run(settings));
+    // A call that blocks for ever must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ended
 }
 
 async fn ask(command: Command) -> anyhow::Result<()> {

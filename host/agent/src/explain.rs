@@ -33,7 +33,15 @@ pub fn explain(manifest: &Path, settings: &Settings) -> anyhow::Result<Value> {
     let now = facts::now().wall;
     let pod = Pod::parse(object.clone(), Source::File, now).with_context(|| place.clone())?;
     let machine = MachineFacts::read()?;
-    let found = Found { memory: machine.memory, cpus: machine.cpus, node_ips: vec![], runtime_name: "containerd".into() };
+    let found = Found {
+        memory: machine.memory,
+        cpus: machine.cpus,
+        storage: facts::storage(Path::new("/"))?,
+        huge_pages: machine.huge_pages.clone(),
+        apparmor: machine.apparmor,
+        node_ips: vec![],
+        runtime_name: "containerd".into(),
+    };
     let core = settings.core(&found);
 
     let record = PodRecord {

@@ -3,10 +3,11 @@
 //! Reading order:
 //! - what the operator wrote: [`document`] (bytes → a tree, errors by field), [`flags`] and [`config`] (→ `Settings`)
 //! - what the operator wants to run: [`source`] (manifests → full sets of pods)
-//! - what the agent is: [`settings`] → [`boot`] → [`run`]; [`perform`] carries out effects, [`tell`] says them
+//! - what the agent is: [`settings`] → [`boot`] → [`run`]; [`perform`] carries out effects, [`askers`] asks policies, [`tell`] says them
 //! - policies and people: [`policies`], [`admin`], [`cli`], [`explain`]
 
 pub mod admin;
+pub mod askers;
 pub mod boot;
 pub mod cli;
 pub mod config;

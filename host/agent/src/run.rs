@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! manifests ─┐
-//! runtime ───┤                        ┌──► store · log · ring        (at once, in order)
-//! hints ─────┼──► inbox ──► Node::step┼──► policies                  (at once: microseconds)
-//! timer ─────┘                ▲       └──► one task for each act ──┐
-//!                             └────────────────────────────────────┘
+//! runtime ───┤                        ┌──► store · log · ring           (at once, in order)
+//! hints ─────┼──► inbox ──► Node::step┼──► policies: a thread a hook ──┐
+//! timer ─────┘                ▲       └──► one task for each act ──────┤
+//!                             └────────────────────────────────────────┘
 //! ```
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use polylet_core::effect::{Act, Effect};
-use polylet_core::event::{CallError, CallErrorKind, Event, Hint, Outcome, RuntimeState};
+use polylet_core::event::{CallError, CallErrorKind, Event, Hint, RuntimeState};
 use polylet_core::id::EffectId;
 use polylet_core::node::Node;
 use polylet_core::observed::{ContainerState, Listing, SandboxState, Summary};
@@ -28,6 +28,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Asked, NodeAdmin};
+use crate::askers::{Answered, Askers};
 use crate::boot::{Booted, boot};
 use crate::perform::{Performer, UnderWay, chain};
 use crate::settings::Settings;
@@ -47,6 +48,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let Booted { lock, performer, store, ring, policies, node, runtime_version, hints } = boot(&settings, &metrics).await?;
     let (inbox, events) = mpsc::channel(INBOX);
     let (ask, asked) = mpsc::channel(16);
+    let (askers, answered) = Askers::start(&policies).context("start the threads that ask policies")?;
     let stop = CancellationToken::new();
 
     let listener = polylet_server::bind_admin(&settings.admin_socket)
@@ -67,6 +69,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         store,
         ring,
         policies,
+        askers,
         metrics,
         pulse,
         inbox,
@@ -80,9 +83,10 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         socket = %settings.admin_socket.display(),
         "the agent runs"
     );
-    agent.turn(events, asked).await;
+    agent.turn(events, asked, answered).await;
     stop.cancel();
-    drop(lock);
+    // It goes with the process: something of this one may still be on its way out.
+    std::mem::forget(lock);
     tracing::info!("the agent stops; pods keep running");
     Ok(())
 }
@@ -94,24 +98,30 @@ struct Agent {
     store: Arc<Store>,
     ring: Arc<Ring>,
     policies: PolicyHost,
+    askers: Askers,
     metrics: Arc<Metrics>,
     pulse: Arc<Pulse>,
     inbox: mpsc::Sender<Event>,
     under_way: UnderWay,
-    /// Answers that came at once, with what a policy wants to remember should its answer be accepted.
-    local: VecDeque<(Event, Option<Writes>)>,
+    /// Answers that came at once.
+    local: VecDeque<Event>,
     list_began: Option<std::time::Instant>,
 }
 
 impl Agent {
-    async fn turn(mut self, mut events: mpsc::Receiver<Event>, mut asked: mpsc::Receiver<Asked>) {
+    async fn turn(
+        mut self,
+        mut events: mpsc::Receiver<Event>,
+        mut asked: mpsc::Receiver<Asked>,
+        mut answered: mpsc::Receiver<Answered>,
+    ) {
         let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
             Ok(signal) => signal,
             Err(error) => return tracing::error!(%error, "cannot listen for SIGTERM"),
         };
         loop {
-            while let Some((event, writes)) = self.local.pop_front() {
-                self.step(event, writes);
+            while let Some(event) = self.local.pop_front() {
+                self.step(event, None);
             }
             self.pulse.beat();
             self.metrics.inbox_depth(events.len());
@@ -121,6 +131,7 @@ impl Agent {
                 biased;
                 _ = terminate.recv() => return,
                 _ = tokio::signal::ctrl_c() => return,
+                Some(Answered { event, writes }) = answered.recv() => self.step(event, writes),
                 event = events.recv() => match event {
                     Some(event) => self.step(event, None),
                     None => return,
@@ -155,7 +166,18 @@ impl Agent {
 
     fn note(&mut self, event: &Event) {
         match event {
-            Event::Done { id, .. } | Event::Observed { id, .. } | Event::Sampled { id, .. } => self.under_way.ended(*id),
+            Event::Done { id, result } => {
+                self.under_way.ended(*id);
+                tell::failed(result.as_ref().err());
+            }
+            Event::Observed { id, result, .. } => {
+                self.under_way.ended(*id);
+                tell::failed(result.as_ref().err());
+            }
+            Event::Sampled { id, result } => {
+                self.under_way.ended(*id);
+                tell::failed(result.as_ref().err());
+            }
             Event::Listed { id, result } => {
                 self.under_way.ended(*id);
                 if let Ok(listing) = result {
@@ -203,13 +225,13 @@ impl Agent {
             }
             Effect::Cancel(id) => {
                 if let Some(event) = self.under_way.cancel(id) {
-                    self.local.push_back((event, None));
+                    self.local.push_back(event);
                 }
             }
             Effect::Do { id, act: Act::Ask { rung, question } } => {
-                let asked = self.policies.ask(&rung, &question);
-                let event = Event::Done { id, result: Ok(Outcome::Verdict(asked.verdict)) };
-                self.local.push_back((event, Some(asked.writes)));
+                if let Some(answered) = self.askers.ask(id, rung, question) {
+                    self.local.push_back(answered.event);
+                }
             }
             Effect::Do { id, act } => self.begin(id, act),
         }

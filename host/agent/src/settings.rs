@@ -1,5 +1,6 @@
 //! Everything that configuration files and flags come to: what the agent is built from. `config` makes it.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use polylet_core::config::{Config, Threshold};
 use polylet_core::paths::Paths;
 use polylet_core::pod::Source;
 use polylet_core::question::restart::Bounds;
+use polylet_machine::facts::MachineFacts;
 
 /// The agent's settings, checked and complete.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +70,8 @@ pub struct Settings {
     pub reserved_memory: u64,
     /// Process numbers, likewise.
     pub reserved_pids: u64,
+    /// Bytes of ephemeral storage, likewise.
+    pub reserved_storage: u64,
     /// Hard and soft, in the file's order.
     pub thresholds: Vec<Threshold>,
     /// `evictionPressureTransitionPeriod`.
@@ -116,10 +120,31 @@ pub struct Found {
     pub memory: u64,
     /// Logical processors.
     pub cpus: u64,
+    /// Bytes of the file system that the root directory lies on.
+    pub storage: u64,
+    /// Bytes of huge pages set aside, by the size of a page in bytes.
+    pub huge_pages: BTreeMap<u64, u64>,
+    /// AppArmor is in use.
+    pub apparmor: bool,
     /// Primary first.
     pub node_ips: Vec<String>,
     /// `runtime_name` of CRI `Version`.
     pub runtime_name: String,
+}
+
+/// More is reserved than there is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "kubeReserved.{resource} and systemReserved.{resource} together are {reserved}, and this machine has {capacity}: reserve less{}",
+    if *resource == "cpu" { " (in thousandths of a processor)" } else { "" }
+)]
+pub struct ReservedError {
+    /// As the configuration names it.
+    pub resource: &'static str,
+    /// Together.
+    pub reserved: u64,
+    /// Of the machine.
+    pub capacity: u64,
 }
 
 impl Settings {
@@ -155,6 +180,7 @@ impl Settings {
             reserved_cpu: 0,
             reserved_memory: 0,
             reserved_pids: 0,
+            reserved_storage: 0,
             thresholds: Vec::new(),
             pressure_transition: Duration::from_secs(300),
             eviction_max_grace: Duration::ZERO,
@@ -167,6 +193,21 @@ impl Settings {
             admin_socket: root.join("polylet.sock"),
             policy_bounds: PolicyBounds::default(),
         }
+    }
+
+    /// What is reserved must be there.
+    ///
+    /// # Errors
+    /// The first resource of which `kubeReserved` and `systemReserved` together take more than the machine has.
+    pub fn check_reserved(&self, machine: &MachineFacts, storage: u64) -> Result<(), ReservedError> {
+        let all = [
+            ("cpu", self.reserved_cpu, machine.cpus * 1000),
+            ("memory", self.reserved_memory, machine.memory),
+            ("ephemeral-storage", self.reserved_storage, storage),
+            ("pid", self.reserved_pids, machine.max_pids),
+        ];
+        let over = all.into_iter().find(|(_, reserved, capacity)| reserved > capacity);
+        over.map_or(Ok(()), |(resource, reserved, capacity)| Err(ReservedError { resource, reserved, capacity }))
     }
 
     /// The core's settings.
@@ -199,8 +240,16 @@ impl Settings {
             memory_allocatable: found
                 .memory
                 .saturating_sub(self.reserved_memory)
-                .saturating_sub(kept("memory.available", found.memory)),
+                .saturating_sub(kept("memory.available", found.memory))
+                .saturating_sub(found.huge_pages.values().sum()),
+            cpu_capacity: found.cpus * 1000,
             cpu_allocatable: (found.cpus * 1000).saturating_sub(self.reserved_cpu),
+            storage_allocatable: found
+                .storage
+                .saturating_sub(self.reserved_storage)
+                .saturating_sub(kept("nodefs.available", found.storage)),
+            huge_pages: found.huge_pages.clone(),
+            apparmor: found.apparmor,
             thresholds: self.thresholds.clone(),
             pressure_transition: self.pressure_transition,
             eviction_max_grace: self.eviction_max_grace,

@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::PodStatus;
 use polylet_core::decision::DecisionRecord;
 use polylet_core::effect::Rung;
+use polylet_core::event::{CallError, CallErrorKind};
 use polylet_core::id::PodUid;
 use polylet_core::say::{About, Say};
 use polylet_server::Metrics;
@@ -24,6 +25,16 @@ pub fn say(say: &Say, metrics: &Metrics) {
         tracing::warn!(target: "event", object, path, reason, "{message}");
     } else {
         tracing::info!(target: "event", object, path, reason, "{message}");
+    }
+}
+
+/// An act that failed: it is tried again, and here is why it had to be. A runtime that is away is told once, elsewhere.
+pub fn failed(error: Option<&CallError>) {
+    match error {
+        Some(error) if error.kind == CallErrorKind::Cancelled => {}
+        Some(error) if error.kind == CallErrorKind::Unavailable => tracing::debug!(target: "act", "{error}"),
+        Some(error) => tracing::warn!(target: "act", "{error}"),
+        None => {}
     }
 }
 

@@ -14,8 +14,8 @@ use crate::question::{
     Answer, Body, ContainerFacts, Facts, NodeFacts, PodFacts, PodTraits, PodWords, Question, Words, probe, qos, restart,
 };
 use crate::record::{Backoff, PodRecord};
-use crate::sample::PodUsage;
-use crate::time::{Wall, millis};
+use crate::sample::{PodUsage, Sample};
+use crate::time::{Now, Wall, millis};
 
 mod native;
 
@@ -290,6 +290,7 @@ pub fn rank_question(
         ("memory.stall".into(), usage(|u| u.memory_stall.map(u64::from))),
         ("disk.usage".into(), candidates.iter().map(|c| c.disk_usage.map_or(UNKNOWN, signed)).collect()),
         ("disk.request".into(), own(&|c| Some(signed(c.pod.storage_request())))),
+        ("disk.limit".into(), own(&|c| c.pod.total().storage_limit.map(signed))),
         ("disk.rootfs".into(), usage(|u| u.disk_rootfs)),
         ("disk.logs".into(), usage(|u| u.disk_logs)),
         ("disk.volumes".into(), usage(|u| u.disk_volumes)),
@@ -305,10 +306,43 @@ pub fn rank_question(
     finish(Question { body: Body::Rank(Rank { node, shortage, candidates }), facts, words })
 }
 
+/// What was measured, for questions that do not carry it already: the node, and the pod spoken of.
+pub fn add_measured(question: &mut Question, now: Now, sample: &Sample, usage: Option<&PodUsage>) {
+    let numbers = &mut question.facts.numbers;
+    for (name, value) in &sample.facts {
+        numbers.entry(name.clone()).or_insert(*value);
+    }
+    numbers.insert("node.uptime".into(), signed(now.mono.0));
+    let Some(usage) = usage else { return };
+    let stall = usage.memory_stall.map(u64::from);
+    for (name, value) in [
+        ("pod.cpu.usage", usage.cpu),
+        ("pod.memory.working-set", usage.memory_working_set),
+        ("pod.memory.rss", usage.memory_rss),
+        ("pod.memory.swap", usage.memory_swap),
+        ("pod.memory.stall", stall),
+        ("pod.processes", usage.processes),
+    ] {
+        if let Some(value) = value {
+            numbers.insert(name.into(), signed(value));
+        }
+    }
+}
+
+/// Why a container ended or could not be started, in the words of its status.
+pub fn add_failure(question: &mut Question, reason: &str, message: &str) {
+    for (name, text) in [("failure.reason", reason), ("failure.message", message)] {
+        if !text.is_empty() {
+            question.words.texts.insert(name.into(), text.chars().take(1024).collect());
+        }
+    }
+}
+
 /// What may stand in a record: no probe bodies, no outputs of commands.
 pub fn redact(question: &Question) -> Question {
     let mut question = question.clone();
     question.words.texts.remove("probe.output");
+    question.words.texts.remove("failure.message");
     if let Body::Probe(q) = &mut question.body {
         match &mut q.outcome {
             Outcome::Http { body_start, .. } => body_start.clear(),
@@ -387,6 +421,9 @@ fn words(pod: &Pod, container: Option<&Container>) -> Words {
     let mut texts = BTreeMap::new();
     if let Some(class) = &pod.priority_class {
         texts.insert("pod.priority-class".into(), class.clone());
+    }
+    if let Some(class) = pod.object.spec.as_ref().and_then(|spec| spec.runtime_class_name.as_ref()) {
+        texts.insert("pod.runtime-class".into(), class.clone());
     }
     if let Some(container) = container {
         texts.insert("container.image".into(), container.image.clone());

@@ -1,5 +1,6 @@
 //! The operator's settings as far as decisions need them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::question::eviction::Starved;
@@ -42,8 +43,16 @@ pub struct Config {
     pub memory_capacity: u64,
     /// Bytes that pods may use.
     pub memory_allocatable: u64,
+    /// Millicores of the machine.
+    pub cpu_capacity: u64,
     /// Millicores that pods may use.
     pub cpu_allocatable: u64,
+    /// Bytes of ephemeral storage that pods may use.
+    pub storage_allocatable: u64,
+    /// Bytes of huge pages that the machine has set aside, by the size of a page in bytes.
+    pub huge_pages: BTreeMap<u64, u64>,
+    /// AppArmor profiles can be enforced.
+    pub apparmor: bool,
     /// Eviction thresholds.
     pub thresholds: Vec<Threshold>,
     /// `evictionPressureTransitionPeriod`.

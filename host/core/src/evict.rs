@@ -222,8 +222,7 @@ impl Evictor {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Who can be ranked: every pod that has not ended and is not being evicted already, in the order of the UIDs. The critical ones
-/// are ranked too; the guard keeps them.
+/// Who can be ranked: every pod that has not ended and is not being evicted already, in the order of the UIDs.
 pub fn candidates<'a>(
     pods: impl IntoIterator<Item = (&'a Pod, &'a PodRecord)>,
     sample: &'a Sample,

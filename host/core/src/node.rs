@@ -75,6 +75,8 @@ impl Node {
     /// A node that remembers `records` and knows nothing else yet. `seed` feeds the jitter.
     pub fn new(config: Config, records: Vec<PodRecord>, seed: u64, now: Now) -> Self {
         let facts = NodeFacts {
+            cpu_capacity: config.cpu_capacity,
+            cpu_allocatable: config.cpu_allocatable,
             memory_capacity: config.memory_capacity,
             memory_allocatable: config.memory_allocatable,
             ..NodeFacts::default()
@@ -93,6 +95,7 @@ impl Node {
                 rng: Rng::new(seed),
                 decisions: 0,
                 node: facts,
+                sample: Arc::default(),
                 heard: desired.all_heard(),
                 runtime_up: false,
                 network: Err("network state unknown".into()),

@@ -12,11 +12,13 @@ use serde::{Deserialize, Serialize};
 use crate::id::{ContainerName, PodUid};
 use crate::time::Wall;
 
+mod claims;
 mod image;
 mod parse;
 mod resources;
 
-pub use image::{container_hash, with_tag};
+pub use claims::HostPort;
+pub use image::{container_hash, is_reference, with_tag};
 pub use parse::PodError;
 pub use resources::qos_class;
 

@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1;
 
 use crate::config::Config;
+use crate::effect::StopCause;
 use crate::id::ContainerName;
 use crate::observed::{ContainerState, Observed, SandboxState};
 use crate::pod::Pod;
-use crate::record::PodRecord;
+use crate::record::{End, PodRecord};
 use crate::time::Wall;
 
 mod compare;
@@ -70,12 +71,30 @@ pub struct Inputs<'a> {
     pub now: Wall,
 }
 
+/// The end of a pod that was never let in: nothing of it has run here, so there is nothing else to tell.
+fn turned_away<'a>(inputs: &Inputs<'a>) -> Option<&'a End> {
+    let rejected = inputs.record.stop.as_ref().is_some_and(|stop| stop.cause == StopCause::Rejected);
+    let empty = inputs.observed.is_none_or(|have| have.containers.is_empty());
+    inputs.record.end.as_ref().filter(|_| rejected && empty)
+}
+
 /// The pod's status.
 ///
 /// A terminal phase is shown only once nothing of the pod can run any more: what the pod holds is given away on its account.
 /// Conditions follow the phase that was decided, so that such a pod is unready at once.
 pub fn status(inputs: &Inputs<'_>) -> v1::PodStatus {
     let cx = Cx { inputs, before: inputs.previous.or(inputs.pod.object.status.as_ref()) };
+    if let Some(end) = turned_away(inputs) {
+        return v1::PodStatus {
+            phase: Some("Failed".to_owned()),
+            reason: end.reason.clone(),
+            message: end.message.clone(),
+            start_time: Some(state::time(inputs.record.started)),
+            qos_class: Some(inputs.pod.qos.as_str().to_owned()),
+            observed_generation: inputs.pod.generation,
+            ..v1::PodStatus::default()
+        };
+    }
     let mut lists = containers::lists(&cx);
     let decided = phase::decide(&cx, &lists);
     let shown = phase::show(&cx, &decided);

@@ -153,7 +153,7 @@ impl CgroupTree {
         if driver == Driver::Systemd {
             return Err(CgroupError::SystemdUnsupported { root: root.to_owned() });
         }
-        Self::among(Hierarchies::find()?, root, crate::facts::huge_page_sizes())
+        Self::among(Hierarchies::find()?, root, crate::facts::huge_pages().into_keys().collect())
     }
 
     fn among(hierarchies: Hierarchies, root: &str, page_sizes: Vec<u64>) -> Result<Self, CgroupError> {

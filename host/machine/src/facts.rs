@@ -1,5 +1,6 @@
 //! What the machine says of itself: memory, processors, boot, clocks.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -22,8 +23,10 @@ pub struct MachineFacts {
     pub boot_id: String,
     /// Process numbers that the kernel has to give: the lesser of `pid_max` and `threads-max`.
     pub max_pids: u64,
-    /// Sizes of huge pages in bytes, ascending.
-    pub huge_page_sizes: Vec<u64>,
+    /// Bytes of huge pages set aside, by the size of a page in bytes; sizes that the kernel knows and has none of are there too.
+    pub huge_pages: BTreeMap<u64, u64>,
+    /// AppArmor is in use.
+    pub apparmor: bool,
 }
 
 /// A file that could not be read, or not understood.
@@ -52,7 +55,8 @@ impl MachineFacts {
             page_size: rustix::param::page_size() as u64,
             boot_id: read("/proc/sys/kernel/random/boot_id")?.trim().to_owned(),
             max_pids: number("/proc/sys/kernel/pid_max")?.min(number("/proc/sys/kernel/threads-max")?),
-            huge_page_sizes: huge_page_sizes(),
+            huge_pages: huge_pages(),
+            apparmor: fs::read_to_string("/sys/module/apparmor/parameters/enabled").is_ok_and(|text| text.trim() == "Y"),
         })
     }
 }
@@ -74,13 +78,25 @@ pub(crate) fn cpus() -> Result<u64, FactsError> {
     online(&read(path)?).ok_or_else(|| bad(path, "not a list of processors"))
 }
 
-/// Sizes of huge pages in bytes, ascending; none where the kernel has none.
-pub(crate) fn huge_page_sizes() -> Vec<u64> {
-    let Ok(entries) = fs::read_dir("/sys/kernel/mm/hugepages") else { return Vec::new() };
-    let size = |name: &str| Some(name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()? << 10);
-    let mut sizes: Vec<u64> = entries.flatten().filter_map(|entry| size(entry.file_name().to_str()?)).collect();
-    sizes.sort_unstable();
-    sizes
+/// Bytes of huge pages set aside, by the size of a page in bytes; none where the kernel has none.
+pub(crate) fn huge_pages() -> BTreeMap<u64, u64> {
+    let Ok(entries) = fs::read_dir("/sys/kernel/mm/hugepages") else { return BTreeMap::new() };
+    let pages = |entry: fs::DirEntry| {
+        let size = entry.file_name().to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse::<u64>().ok()? << 10;
+        let count: u64 = fs::read_to_string(entry.path().join("nr_hugepages")).ok()?.trim().parse().ok()?;
+        Some((size, count.saturating_mul(size)))
+    };
+    entries.flatten().filter_map(pages).collect()
+}
+
+/// Bytes of the file system that a path lies on.
+///
+/// # Errors
+/// The path is not there.
+pub fn storage(path: &Path) -> Result<u64, FactsError> {
+    let failed = |errno: rustix::io::Errno| FactsError { path: path.display().to_string(), cause: errno.into() };
+    let stat = rustix::fs::statvfs(path).map_err(failed)?;
+    Ok(stat.f_blocks.saturating_mul(stat.f_frsize))
 }
 
 /// A line of meminfo (`MemTotal:  24105 kB`), in bytes.

@@ -104,6 +104,7 @@ pub(super) fn apply(tree: &Map<String, Value>, settings: &mut Settings) {
     settings.reserved_cpu = reserved("cpu", quantity::milli);
     settings.reserved_memory = reserved("memory", quantity::whole);
     settings.reserved_pids = reserved("pid", quantity::whole);
+    settings.reserved_storage = reserved("ephemeral-storage", quantity::whole);
     settings.thresholds = eviction::thresholds(tree.0);
     settings.pressure_transition = tree.duration("evictionPressureTransitionPeriod");
     settings.eviction_max_grace = Duration::from_secs(u64::try_from(number("evictionMaxPodGracePeriod")).unwrap_or(0));

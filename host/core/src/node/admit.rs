@@ -4,7 +4,7 @@
 
 use crate::effect::{Effect, StopCause};
 use crate::id::PodUid;
-use crate::pod::Pod;
+use crate::pod::{HostPort, Pod};
 use crate::record::{End, Stop};
 use crate::time::Now;
 
@@ -58,7 +58,7 @@ impl Node {
             .any(|(other, w)| other != uid && w.record.name == pod.name && w.record.namespace == pod.namespace && holds(w))
     }
 
-    /// The first thing that the node has too little of.
+    /// The first reason not to let it in: what the node has too little of, ports that are taken, a profile that cannot be enforced.
     fn rejection(&self, uid: &PodUid, pod: &Pod) -> Option<Rejection> {
         let config = &self.shared.config;
         let others: Vec<&Pod> = self
@@ -72,18 +72,52 @@ impl Node {
         if count + 1 > max {
             return Some(short("pods", "OutOfpods", 1, count, max));
         }
-        let sum = |f: fn(&Pod) -> u64| others.iter().map(|p| f(p)).sum::<u64>();
-        let memory_request = |p: &Pod| p.total().memory_request.unwrap_or(0);
-        let (cpu, memory) = (pod.cpu_request(), memory_request(pod));
-        let used = sum(Pod::cpu_request);
-        if cpu > 0 && used + cpu > config.cpu_allocatable {
-            return Some(short("cpu", "OutOfcpu", cpu, used, config.cpu_allocatable));
+        let cpu = |p: &Pod| p.cpu_request();
+        let memory = |p: &Pod| p.total().memory_request.unwrap_or(0);
+        let storage = |p: &Pod| p.total().storage_request.unwrap_or(0);
+        let checks: [(&str, &'static str, &dyn Fn(&Pod) -> u64, u64); 3] = [
+            ("cpu", "OutOfcpu", &cpu, config.cpu_allocatable),
+            ("memory", "OutOfmemory", &memory, config.memory_allocatable),
+            ("ephemeral-storage", "OutOfephemeral-storage", &storage, config.storage_allocatable),
+        ];
+        for (resource, reason, of, capacity) in checks {
+            let (wanted, used) = (of(pod), others.iter().map(|p| of(p)).sum::<u64>());
+            if wanted > 0 && used.saturating_add(wanted) > capacity {
+                return Some(short(resource, reason, wanted, used, capacity));
+            }
         }
-        let used = sum(memory_request);
-        if memory > 0 && used + memory > config.memory_allocatable {
-            return Some(short("memory", "OutOfmemory", memory, used, config.memory_allocatable));
+        for (size, wanted) in pod.huge_pages() {
+            let used = others.iter().filter_map(|p| p.huge_pages().get(&size).copied()).sum::<u64>();
+            let capacity = config.huge_pages.get(&size).copied().unwrap_or(0);
+            if wanted > 0 && used.saturating_add(wanted) > capacity {
+                let (resource, reason) = huge_pages(size);
+                return Some(short(resource, reason, wanted, used, capacity));
+            }
+        }
+        let taken: Vec<HostPort<'_>> = others.iter().flat_map(|p| p.host_ports()).collect();
+        if pod.host_ports().any(|port| taken.iter().any(|other| port.meets(other))) {
+            let message = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports".to_owned();
+            return Some(Rejection { reason: "NodePorts", message });
+        }
+        if !config.apparmor && pod.wants_apparmor() {
+            let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned();
+            return Some(Rejection { reason: "AppArmor", message });
         }
         None
+    }
+}
+
+/// Upstream's names of a size of huge pages: the resource, and the reason when it is short. Linux has no other sizes on the
+/// processors that containers run on.
+fn huge_pages(size: u64) -> (&'static str, &'static str) {
+    match size >> 10 {
+        64 => ("hugepages-64Ki", "OutOfhugepages-64Ki"),
+        2_048 => ("hugepages-2Mi", "OutOfhugepages-2Mi"),
+        32_768 => ("hugepages-32Mi", "OutOfhugepages-32Mi"),
+        524_288 => ("hugepages-512Mi", "OutOfhugepages-512Mi"),
+        1_048_576 => ("hugepages-1Gi", "OutOfhugepages-1Gi"),
+        16_777_216 => ("hugepages-16Gi", "OutOfhugepages-16Gi"),
+        _ => ("hugepages", "OutOfhugepages"),
     }
 }
 

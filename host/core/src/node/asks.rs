@@ -16,6 +16,7 @@ use crate::question::restart::{Bounds, Cause, Termination};
 use crate::question::{Answer, Body, FailureKind, PolicyFailure, Question, Verdict};
 use crate::record::Backoff;
 use crate::restart::{advance, backoff_key, go_duration};
+use crate::time::millis;
 
 use super::cx::{Cx, What};
 use super::lane::LATER;
@@ -71,7 +72,11 @@ pub(super) struct Settled {
 }
 
 /// Asks. The answer comes at once where the native rung gives it, else with the effect's end.
-pub(super) fn ask(cx: &mut Cx<'_>, question: Question, target: Target, pod: String, container: String) -> Option<Settled> {
+pub(super) fn ask(cx: &mut Cx<'_>, mut question: Question, target: Target, pod: String, container: String) -> Option<Settled> {
+    let usage = target.pod().and_then(|pod| cx.shared.sample.pods.get(pod));
+    ask::add_measured(&mut question, cx.now, &cx.shared.sample, usage);
+    question.words.texts.insert("node.name".into(), cx.config().node_name.clone());
+    question.facts.numbers.insert("node.agent.uptime".into(), millis(cx.now.mono.since(cx.shared.born.mono)) as i64);
     let asked = Asked { question: Arc::new(question), target, place: 0, rung: Rung::Native, before: Vec::new(), pod, container };
     put(cx, asked, 0)
 }
@@ -181,7 +186,10 @@ impl Worker {
         self.restarts.insert(name.clone(), Restart { of: Some(of.clone()), state: RestartState::Asking });
         let key = backoff_key(container);
         let entry = self.record.containers.get(name).and_then(|c| c.backoff.clone()).filter(|b| b.key == key);
-        let question = self.restart_question(cx, &pod, container, last, entry.as_ref(), cx.config().restart);
+        let mut question = self.restart_question(cx, &pod, container, last, entry.as_ref(), cx.config().restart);
+        if let Some(end) = self.record.containers.get(name).and_then(|c| c.last.as_ref()) {
+            ask::add_failure(&mut question, &end.reason, &end.message);
+        }
         let target = Target::Exit { pod: self.uid.clone(), container: name.clone(), of };
         self.put(cx, question, target, name.as_str());
     }
@@ -202,7 +210,10 @@ impl Worker {
             self.restarts.insert(name.clone(), Restart { of: None, state: RestartState::Asking });
         }
         let last = Termination { at: now.0, ran_for: 0, exit_code: 0, signal: None, out_of_memory: false, cause };
-        let question = self.restart_question(cx, &pod, container, last, Some(&entry), bounds);
+        let mut question = self.restart_question(cx, &pod, container, last, Some(&entry), bounds);
+        if let Some(why) = self.waiting.get(name) {
+            ask::add_failure(&mut question, &why.reason, &why.message);
+        }
         let target = Target::Failure { pod: self.uid.clone(), container: name.clone(), cause };
         self.put(cx, question, target, name.as_str());
     }

@@ -9,6 +9,7 @@ use crate::id::{ContainerId, ContainerName, EffectId, PodUid, SandboxId};
 use crate::ladder::Ladder;
 use crate::pod::ProbeKind;
 use crate::question::NodeFacts;
+use crate::sample::Sample;
 use crate::time::{Mono, Now};
 
 use super::asks::Asked;
@@ -81,6 +82,8 @@ pub(super) struct Shared {
     pub(super) rng: Rng,
     pub(super) decisions: u64,
     pub(super) node: NodeFacts,
+    /// The newest sampling.
+    pub(super) sample: Arc<Sample>,
     /// Every source has been heard.
     pub(super) heard: bool,
     /// The runtime answers and says that it is ready.

@@ -6,7 +6,7 @@ use crate::effect::Act;
 use crate::event::{CallError, CallErrorKind, Outcome};
 use crate::id::{ContainerName, EffectId};
 use crate::observed::Image;
-use crate::pod::{Container, Pod, PullPolicy};
+use crate::pod::{Container, Pod, PullPolicy, is_reference};
 use crate::question::restart::Cause;
 use crate::restart::go_duration;
 use crate::status::Waiting;
@@ -14,6 +14,8 @@ use crate::status::Waiting;
 use super::cx::{Cx, What};
 use super::worker::{Pull, Worker};
 
+/// After a failure that nothing but a change of the spec can mend.
+const MUCH_LATER: Duration = Duration::from_secs(300);
 /// After a failure that only a change on the node can mend.
 const LATER: Duration = Duration::from_secs(10);
 
@@ -35,6 +37,10 @@ impl Worker {
             }
             None => {}
         }
+        if !is_reference(&container.image) {
+            self.image_has_no_name(cx, container);
+            return None;
+        }
         if container.pull_policy == PullPolicy::Always {
             self.queue_pull(cx, container);
         } else {
@@ -43,6 +49,17 @@ impl Worker {
             self.pulls.insert(container.name.clone(), Pull::Inspecting(id));
         }
         None
+    }
+
+    /// No registry and no runtime can know such an image; only a changed spec mends it.
+    fn image_has_no_name(&mut self, cx: &mut Cx<'_>, container: &Container) {
+        let image = &container.image;
+        let text = format!(
+            "Failed to apply default image tag \"{image}\": couldn't parse image name \"{image}\": invalid reference format"
+        );
+        self.say(cx, Some(&container.name), true, "InspectFailed", text.clone());
+        self.wait(&container.name, "InvalidImageName", text);
+        self.pulls.insert(container.name.clone(), Pull::Backoff { until: cx.now.mono + MUCH_LATER });
     }
 
     /// Answer of a look for an image.

@@ -72,6 +72,7 @@ impl Node {
         node.memory_available = sample.signals.get("memory.available").map(|r| r.available);
         node.running_pods = self.workers.values().filter(|w| w.life == Life::Running).count() as u32;
         let signals = self.pressure.evictor.signals(now, &sample, &self.shared.config);
+        self.shared.sample = sample.clone();
         self.pressure.last = Some(sample.clone());
         let question = assess_question(self.node_facts(now), signals, sample.facts.clone());
         self.put_node_question(now, question, Target::Assess, out);
@@ -99,7 +100,9 @@ impl Node {
         out.push(Effect::Say(Say { about: About::Node, warning: true, reason: "EvictionThresholdMet", message }));
         let active = self.workers.values().filter(|w| w.life == Life::Running);
         let pods = active.filter_map(|w| w.pod.as_deref().map(|pod| (pod, &w.record)));
-        let contenders = evict::candidates(pods, &sample, &self.pressure.evictor);
+        let mut contenders = evict::candidates(pods, &sample, &self.pressure.evictor);
+        // The guard would keep them from any answer: nobody is asked about them.
+        contenders.retain(|c| !c.pod.is_critical());
         if contenders.is_empty() {
             return;
         }

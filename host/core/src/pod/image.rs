@@ -8,6 +8,59 @@ pub fn with_tag(image: &str) -> String {
     if name.contains([':', '@']) { image.to_owned() } else { format!("{image}:latest") }
 }
 
+/// Whether this is an image reference at all: `[host[:port]/]path[:tag][@algorithm:hex]`, in the grammar of the distribution
+/// specification.
+pub fn is_reference(image: &str) -> bool {
+    let (rest, digest) = image.split_once('@').map_or((image, None), |(rest, digest)| (rest, Some(digest)));
+    let colon = rest.rfind(':').filter(|at| !rest[*at..].contains('/'));
+    let (name, tag) = colon.map_or((rest, None), |at| (&rest[..at], Some(&rest[at + 1..])));
+    let as_host = |host: &str| host == "localhost" || host.contains(['.', ':']) || host.bytes().any(|b| b.is_ascii_uppercase());
+    let path = name.split_once('/').filter(|(host, _)| as_host(host) && is_host(host)).map_or(name, |(_, path)| path);
+    name.len() <= 255 && path.split('/').all(is_path_component) && tag.is_none_or(is_tag) && digest.is_none_or(is_digest)
+}
+
+fn is_host(host: &str) -> bool {
+    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, port)) => {
+            return address.parse::<std::net::Ipv6Addr>().is_ok() && (port.is_empty() || is_port(&port[1..]));
+        }
+        None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
+    };
+    let is_label = |label: &str| {
+        let ends = [label.bytes().next(), label.bytes().last()];
+        ends.iter().all(|end| end.is_some_and(|byte| byte.is_ascii_alphanumeric()))
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    name.split('.').all(is_label) && port.is_none_or(is_port)
+}
+
+fn is_port(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Lower case letters and digits, joined by `.`, `_`, `__` or any number of `-`.
+fn is_path_component(text: &str) -> bool {
+    let joins = text.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()).filter(|join| !join.is_empty());
+    let ends = [text.bytes().next(), text.bytes().last()];
+    ends.iter().all(|end| end.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()))
+        && joins.into_iter().all(|join| matches!(join, "." | "_" | "__") || join.bytes().all(|byte| byte == b'-'))
+}
+
+fn is_tag(text: &str) -> bool {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    text.len() <= 128
+        && text.bytes().next().is_some_and(word)
+        && text.bytes().all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
+}
+
+fn is_digest(text: &str) -> bool {
+    let is_algorithm =
+        |text: &str| text.split(['+', '.', '-', '_']).all(|part| part.bytes().next().is_some_and(|b| b.is_ascii_alphabetic()));
+    text.split_once(':').is_some_and(|(algorithm, hex)| {
+        is_algorithm(algorithm) && hex.len() >= 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 /// The hash that upstream writes into a container's annotations (`io.kubernetes.container.hash`), in lower hex: over name and
 /// image of the spec only, so that nothing else makes a running container a different one. Nodes switched over from the kubelet
 /// keep their containers because it is the same down to the byte: FNV-1a (32 bits) over the way in which Go prints the bytes
@@ -49,6 +102,47 @@ fn fnv1a_32(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn references() {
+        let hex = "0123456789abcdef0123456789abcdef";
+        let digest = format!("nginx@sha256:{hex}");
+        let both = format!("registry.example:5000/team/nginx:1@sha256:{hex}");
+        for good in [
+            "nginx",
+            "nginx:1.27",
+            "localhost/a",
+            "localhost:5000/a/b-c:_x",
+            "[::1]:5000/a",
+            "a__b.c--d/e",
+            "UPPER/lower",
+            &digest,
+            &both,
+        ] {
+            assert!(is_reference(good), "{good}");
+        }
+        let long = format!("a:{}", "t".repeat(129));
+        for bad in [
+            "",
+            ":1",
+            "UPPER/Case",
+            "UPPER/Case:::x",
+            "a//b",
+            "a/",
+            "/a",
+            "a b",
+            "a:",
+            "a:-x",
+            "a..b",
+            "a___b",
+            "a@sha256:1",
+            "a@b",
+            &long,
+            "-a.b/c",
+        ] {
+            assert!(!is_reference(bad), "{bad}");
+        }
+    }
 
     #[test]
     fn a_missing_tag_is_latest() {
