@@ -118,8 +118,8 @@ impl Directory {
         let read = match self.read_if_changed(path, named) {
             Ok(Some(read)) => read,
             Ok(None) => return,
-            // Gone between the listing and the reading: the event or the next round tells.
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return,
+            // Gone between the listing and the reading: the event or the next round tells. A link to nothing stays, and is told.
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return,
             Err(cause) => {
                 let entry = self.files.entry(path.to_owned()).or_default();
                 // Zero is no content's hash but that of an unreadable file; a kind of error is told once.

@@ -182,3 +182,14 @@ fn a_stated_uid_keeps_the_pod_through_an_edit() {
     );
     assert_ne!(first.object.spec, second.object.spec);
 }
+
+#[test]
+fn a_link_to_nothing_is_told_once() {
+    let mut world = World::new();
+    world.check("", &[]);
+    std::os::unix::fs::symlink("nowhere", world.dir.path().join("a.yaml")).unwrap();
+    let (pods, problems) = world.look(&Scope::All);
+    assert_eq!(pods, "=");
+    assert!(problems.len() == 1 && problems[0].contains("a.yaml"), "{problems:?}");
+    world.check("=", &[]);
+}
