@@ -9,7 +9,7 @@
 #
 # DIR/env holds what a client needs (CONTAINERD_SOCK, CGROUP_ROOT, NETNS, ...). Other binaries: CONTAINERD_BIN,
 # CONTAINERD_SHIM_DIR, RUNC_BIN, CNI_BIN_DIR. Several nodes live side by side; no setting of the machine is changed.
-# Inside, /run is an empty tmpfs and /var/lib is copy-on-write, so that what is left there goes with the node.
+# Inside, /run and /var/log are empty tmpfs and /var/lib is copy-on-write, so that what is left there goes with the node.
 set -euo pipefail
 
 lab=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -104,6 +104,8 @@ EOF
 setup_namespaces() {
     # The node's directory keeps its place above the copy-on-write /var/lib, and hands mounts on to containers.
     mount -t tmpfs -o mode=755 tmpfs /run
+    # The kubelet's /var/log/containers cannot be put elsewhere by configuration.
+    mount -t tmpfs -o mode=755 tmpfs /var/log
     mkdir -p /run/lock /run/lab/{dir,upper,work}
     mount --bind "$1" /run/lab/dir
     mount -t overlay -o lowerdir=/var/lib,upperdir=/run/lab/upper,workdir=/run/lab/work overlay /var/lib

@@ -49,8 +49,6 @@ node_up() {
     "$lab/node.sh" up "$node" >&2
     # shellcheck disable=SC1091
     source "$node/env"
-    # The kubelet's /var/log/containers cannot be put elsewhere by configuration: in this node /var/log is its own.
-    in_node mount -t tmpfs -o mode=755 tmpfs /var/log
     # Where the command line looks for the agent; what it caches goes with the node.
     export POLYLET_SOCKET=$node/polylet.sock POLYLET_POLICY_DIR=$node/policies XDG_CACHE_HOME=$node/cache
     mkdir -p "$node"/{manifests,policies,kubelet,logs/pods}
