@@ -84,10 +84,15 @@ impl Worker {
             None => match self.life {
                 Life::Queued if self.have_nothing() => return After::Forget,
                 Life::Queued | Life::Running | Life::Stopping => {
-                    // Known neither to a source nor to us: somebody's before us.
                     let known = self.pod.is_some();
                     let cause = if known { StopCause::Removed } else { StopCause::Orphan };
-                    let grace = self.pod.as_ref().map_or(Duration::from_secs(1), |p| p.grace);
+                    let grace = match (&self.pod, &self.record.stop) {
+                        (Some(pod), _) => pod.grace,
+                        // An earlier life of the agent was ending it: that goes on, with the grace it was given.
+                        (None, Some(stop)) => Duration::from_secs(stop.grace_seconds),
+                        // Known neither to a source nor to us: somebody's before us.
+                        (None, None) => Duration::from_secs(1),
+                    };
                     self.end(cx, cause, grace);
                 }
                 Life::Finished => self.life = Life::Removing,
