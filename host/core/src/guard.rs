@@ -198,7 +198,12 @@ fn is_critical(candidate: &eviction::Candidate) -> bool {
     candidate.traits.static_pod || candidate.priority >= crate::pod::CRITICAL_PRIORITY
 }
 
+/// A reason is shown on terminals and in logs: one short line of plain text.
 fn shorten(reason: &mut String, clamped: &mut Vec<String>) {
+    if reason.contains(char::is_control) {
+        *reason = reason.replace(char::is_control, " ");
+        clamped.push("control characters of the reason became blanks".into());
+    }
     if reason.chars().count() > REASON {
         *reason = reason.chars().take(REASON).collect();
         clamped.push(format!("reason cut at {REASON} characters"));

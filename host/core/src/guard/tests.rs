@@ -48,6 +48,14 @@ fn a_restart_answer_is_held_within_the_operators_bounds() {
 }
 
 #[test]
+fn reasons_are_one_line_of_plain_text() {
+    let answer = restart::Answer { delay: 0, give_up: false, reason: "\u{1b}[31mred\0 and\nmore é".into() };
+    let guarded = restart(&asked(0), answer, &testing::config());
+    assert_eq!(guarded.answer.reason, " [31mred  and more é");
+    assert_eq!(guarded.clamped, ["control characters of the reason became blanks"]);
+}
+
+#[test]
 fn long_reasons_are_cut() {
     let answer = restart::Answer { delay: 0, give_up: false, reason: "é".repeat(1000) };
     let guarded = restart(&asked(0), answer, &testing::config());
