@@ -20,7 +20,7 @@ pub fn say(say: &Say, metrics: &Metrics) {
         "Evicted" => metrics.evicted(),
         _ => {}
     }
-    let (reason, message) = (say.reason, say.message.as_str());
+    let (reason, message) = (say.reason, one_line(&say.message));
     if say.warning {
         tracing::warn!(target: "event", object, path, reason, "{message}");
     } else {
@@ -36,6 +36,15 @@ pub fn failed(error: Option<&CallError>) {
         Some(error) => tracing::warn!(target: "act", "{error}"),
         None => {}
     }
+}
+
+/// What workloads print can be part of a message: it must not end a line of the log and begin one of its own.
+fn one_line(message: &str) -> String {
+    let mut line = String::with_capacity(message.len());
+    for c in message.trim_end().chars() {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    line
 }
 
 /// A status that changed.
@@ -70,5 +79,18 @@ fn name(rung: &Rung) -> &str {
         Rung::Bound { name, .. } => name,
         Rung::Default => "default",
         Rung::Native => "native",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_stays_one_line() {
+        let check = |message, expected| assert_eq!(one_line(message), expected);
+        check("Liveness probe failed: off\n", "Liveness probe failed: off");
+        check("a \"b\" é", "a \"b\" é");
+        check("x\n2026-11-29 ERROR forged\r\u{1b}[31m\0", "x\\n2026-11-29 ERROR forged\\r\\u{1b}[31m\\u{0}");
     }
 }
