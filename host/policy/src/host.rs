@@ -98,10 +98,10 @@ pub enum LoadError {
     },
     /// The component does not fit the contract.
     #[error("the component {0}")]
-    Component(#[from] ComponentError),
+    Component(ComponentError),
     /// It cannot be compiled.
-    #[error("the component {0}")]
-    Compile(#[source] CompileError),
+    #[error("the component {}", whole(.0))]
+    Compile(CompileError),
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -131,6 +131,17 @@ pub enum LoadError {
         /// What wasmtime says.
         reason: String,
     },
+}
+
+impl From<ComponentError> for LoadError {
+    fn from(error: ComponentError) -> Self {
+        Self::Component(error)
+    }
+}
+
+/// The text of an error and its cause: it is part of ours, and must not follow it once more.
+fn whole(error: &CompileError) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 /// The policy host. Clones share everything; all calls are synchronous.

@@ -67,9 +67,7 @@ pub(crate) fn whole(error: &LoadError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
-        if !text.contains(&error.to_string()) {
-            text += &format!(": {error}");
-        }
+        text += &format!(": {error}");
         cause = error.source();
     }
     text
