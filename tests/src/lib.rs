@@ -1,4 +1,4 @@
-//! Simulator, scenarios, end-to-end tests and benchmarks.
+//! Simulator, scenarios and benchmarks.
 
 pub mod scenario;
 pub mod sim;

@@ -77,7 +77,7 @@ const OWNED: &[(&str, &[&str])] = &[
 fn crates_depend_on_what_the_architecture_allows() {
     let mut wrong = Vec::new();
     for manifest in manifests() {
-        if manifest.dir == "tests" {
+        if manifest.dir.starts_with("tests") {
             continue;
         }
         match OURS.iter().find(|(dir, _)| *dir == manifest.dir) {

@@ -1,0 +1,30 @@
+//! A node to test: containerd from `tests/lab`, the agent on it, pods from manifests, and ways to look at what became of them.
+//!
+//! ```text
+//! Node   tests/lab/node.sh up … down, the agent as a child process; gone when it is dropped, even by a panic
+//!  └ Pod     one manifest in the static directory; removed when it is dropped
+//!     ├ View      what the agent says of it: its status, and what stands beside it
+//!     └ Real      what the runtime says: containers, their processes, cgroups, logs
+//! ```
+//!
+//! Whoever waits says for what, and is told on failure what the agent saw and logged. Needs root and what
+//! `tests/lab/install.sh` installs; the agent is `POLYLET_BIN`, or the one built beside the tests.
+
+mod agent;
+mod cgroup;
+mod net;
+mod node;
+mod pod;
+mod policy;
+mod real;
+mod view;
+mod wait;
+
+pub use net::{Health, Listening, Network};
+pub use node::{Node, down_on_signals};
+pub use pod::Pod;
+pub use policy::{Decisions, policy_file};
+pub use polylet_runtime::cri;
+pub use real::{Process, Ran};
+pub use view::View;
+pub use wait::{PATIENCE, wait};

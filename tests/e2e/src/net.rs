@@ -1,0 +1,137 @@
+//! Servers of the test in the network of the node or of a pod: what probes ask is then in the test's hands.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+
+use polylet_proto::health::health_server::{Health as Checks, HealthServer};
+use polylet_proto::health::{HealthCheckRequest, HealthCheckResponse};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tonic::{Request, Response, Status};
+
+use crate::node::Node;
+use crate::pod::Pod;
+
+/// A server that goes away when this is dropped.
+#[derive(Debug)]
+pub struct Listening(tokio::task::JoinHandle<()>);
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What a gRPC health server answers: 1 is SERVING, 2 NOT_SERVING.
+#[derive(Clone, Debug)]
+pub struct Health(Arc<AtomicI32>);
+
+impl Health {
+    /// Answers otherwise from now on.
+    pub fn set(&self, status: i32) {
+        self.0.store(status, Ordering::Relaxed);
+    }
+}
+
+#[tonic::async_trait]
+impl Checks for Health {
+    async fn check(&self, _: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
+        Ok(Response::new(HealthCheckResponse { status: self.0.load(Ordering::Relaxed) }))
+    }
+}
+
+/// The network of the node, or of a pod.
+#[derive(Clone, Debug)]
+pub struct Network {
+    namespace: String,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Pod<'_> {
+    /// The network of the pod's sandbox.
+    pub fn network(&self) -> Network {
+        let namespace = format!("/proc/{}/ns/net", self.sandbox().pid);
+        Network { namespace, runtime: self.node.runtime.handle().clone() }
+    }
+}
+
+impl Node {
+    /// The node's own network.
+    pub fn network(&self) -> Network {
+        Network { namespace: self.env("NETNS").to_owned(), runtime: self.runtime.handle().clone() }
+    }
+}
+
+impl Network {
+    /// Takes connections at a port, and says nothing.
+    pub fn listen(&self, port: u16) -> Listening {
+        self.serve(port, |listener| async move {
+            let mut taken = Vec::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                taken.push(stream);
+            }
+        })
+    }
+
+    /// Serves gRPC's health protocol at a port.
+    ///
+    /// # Panics
+    /// When the server fails.
+    pub fn serve_health(&self, port: u16, status: i32) -> (Health, Listening) {
+        let health = Health(Arc::new(AtomicI32::new(status)));
+        let service = HealthServer::new(health.clone());
+        let listening = self.serve(port, |listener| async move {
+            let incoming = tonic::transport::server::TcpIncoming::from(listener);
+            tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming).await.expect("serve");
+        });
+        (health, listening)
+    }
+
+    /// Answers every request at a port with an HTTP status, and counts them.
+    pub fn serve_http(&self, port: u16, status: u16) -> (Arc<AtomicU64>, Listening) {
+        let asked = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&asked);
+        let listening = self.serve(port, move |listener| async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let counter = Arc::clone(&counter);
+                tokio::spawn(async move {
+                    let mut request = [0; 2048];
+                    if stream.read(&mut request).await.is_ok_and(|read| read > 0) {
+                        counter.fetch_add(1, Ordering::Relaxed);
+                        let answer = format!("HTTP/1.1 {status} Whatever\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                        // The prober may have gone.
+                        let _ = stream.write_all(answer.as_bytes()).await;
+                    }
+                });
+            }
+        });
+        (asked, listening)
+    }
+
+    fn serve<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        port: u16,
+        server: impl FnOnce(tokio::net::TcpListener) -> F + Send + 'static,
+    ) -> Listening {
+        let listener = listen(self.namespace.clone(), SocketAddr::from(([0, 0, 0, 0], port)));
+        let task = self.runtime.spawn(async move {
+            server(tokio::net::TcpListener::from_std(listener).expect("a listener")).await;
+        });
+        Listening(task)
+    }
+}
+
+/// A socket belongs to the network that its thread was in when it was made.
+fn listen(network: String, address: SocketAddr) -> TcpListener {
+    let made = std::thread::spawn(move || {
+        let namespace = File::open(&network).unwrap_or_else(|error| panic!("{network}: {error}"));
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("enter the network namespace");
+        let listener = TcpListener::bind(address).unwrap_or_else(|error| panic!("listen at {address}: {error}"));
+        listener.set_nonblocking(true).expect("set non-blocking");
+        listener
+    });
+    made.join().expect("a listener")
+}

@@ -1,0 +1,292 @@
+//! A private node in a directory of its own, with the agent's configuration in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use polylet_runtime::Client;
+use polylet_server::AdminClient;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::agent::Agent;
+use crate::pod::Pod;
+use crate::wait::{PATIENCE, wait};
+use crate::{View, cri};
+
+/// Nodes that run at once: two cores carry no more.
+const AT_ONCE: usize = 4;
+
+/// A node with an agent.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) dir: PathBuf,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) agent: Mutex<Agent>,
+    pub(crate) runtime: Runtime,
+    pub(crate) cri: Client,
+    pub(crate) admin: AdminClient,
+    _place: Place,
+}
+
+impl Node {
+    /// Brings a node up and starts the agent on it, until both are ready.
+    ///
+    /// # Panics
+    /// When that cannot be, saying what is missing: not root, no containerd, no agent.
+    pub fn up() -> Self {
+        let node = Self::without_agent();
+        node.start_agent();
+        node
+    }
+
+    /// A node on which the agent has not been started.
+    ///
+    /// # Panics
+    /// As [`Node::up`].
+    pub fn without_agent() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let place = Place::take();
+        let dir = std::env::temp_dir().join(format!("e2e-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
+        locked(&UP).insert(dir.clone());
+        let up = lab(&dir, "up", &[]);
+        if !up.status.success() {
+            take_down(&dir);
+            panic!("the node does not come up; end-to-end tests need root and what tests/lab/install.sh installs\n{}", both(&up));
+        }
+        let env = environment(&dir);
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let socket = format!("unix://{}", env["CONTAINERD_SOCK"]).parse().expect("an endpoint");
+        let cri = runtime.block_on(async { Client::new(polylet_runtime::Config::new(socket)) });
+        let admin = AdminClient::new(dir.join("polylet.sock"));
+        let node = Self { dir, env, agent: Mutex::default(), runtime, cri, admin, _place: place };
+        node.configure();
+        node
+    }
+
+    fn configure(&self) {
+        let dir = self.dir.display();
+        for name in ["manifests", "policies", "kubelet", "logs/pods"] {
+            std::fs::create_dir_all(self.dir.join(name)).expect("make a directory");
+        }
+        let (socket, cgroups) = (&self.env["CONTAINERD_SOCK"], &self.env["CGROUP_ROOT"]);
+        let kubelet = format!(
+            "apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+staticPodPath: {dir}/manifests
+podLogsDir: {dir}/logs/pods
+containerRuntimeEndpoint: unix://{socket}
+cgroupRoot: {cgroups}
+clusterDomain: cluster.local
+failCgroupV1: false
+failSwapOn: false
+"
+        );
+        let polylet = format!(
+            "apiVersion: polylet.io/v1alpha1
+kind: PolyletConfiguration
+policyDirectory: {dir}/policies
+cacheDirectory: {dir}/policy-cache
+stateDirectory: {dir}/state
+adminSocket: {dir}/polylet.sock
+"
+        );
+        std::fs::write(self.dir.join("config.yaml"), kubelet).expect("write config.yaml");
+        std::fs::write(self.dir.join("polylet.yaml"), polylet).expect("write polylet.yaml");
+    }
+
+    /// The node's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A variable of the node's `env` file: `NODE_IP`, `CGROUP_ROOT`, …
+    ///
+    /// # Panics
+    /// Where there is none of this name.
+    pub fn env(&self, name: &str) -> &str {
+        self.env.get(name).unwrap_or_else(|| panic!("{name} is not in the node's env file"))
+    }
+
+    /// Declares a pod of this name; `spec` is what stands below `spec:`, in YAML with any indentation, where `image: busybox`
+    /// stands for the lab's image.
+    pub fn pod(&self, name: &str, spec: &str) -> Pod<'_> {
+        Pod::declare(self, name, spec)
+    }
+
+    /// Writes a file into the static directory, whole and in one move.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write_manifest(&self, file: &str, text: &str) {
+        let hidden = self.dir.join(format!("manifests/.{file}"));
+        std::fs::write(&hidden, text).expect("write a manifest");
+        std::fs::rename(&hidden, self.dir.join("manifests").join(file)).expect("name the manifest");
+    }
+
+    /// Removes a file from the static directory, where it is there.
+    pub fn remove_manifest(&self, file: &str) {
+        // It may be gone already, with the node.
+        let _ = std::fs::remove_file(self.dir.join("manifests").join(file));
+    }
+
+    /// What the agent answers at a path of its socket; None when it does not.
+    pub fn ask(&self, path: &str) -> Option<Value> {
+        self.runtime.block_on(self.admin.get(path)).ok()
+    }
+
+    /// What the agent says of itself and the node; null when it does not answer.
+    pub fn node(&self) -> Value {
+        self.ask("/v1/node").unwrap_or_default()
+    }
+
+    /// Every pod that the agent knows; empty when it does not answer.
+    pub fn views(&self) -> Vec<View> {
+        let pods = self.ask("/v1/pods").unwrap_or_default();
+        pods.as_array().into_iter().flatten().cloned().map(View).collect()
+    }
+
+    /// Waits for something of the node.
+    ///
+    /// # Panics
+    /// When it does not come, with the end of the agent's log.
+    pub fn until<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
+        wait(what, PATIENCE, look, || self.state())
+    }
+
+    /// Waits until the condition holds.
+    ///
+    /// # Panics
+    /// As [`Node::until`].
+    pub fn until_true(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        self.until(what, || holds().then_some(()));
+    }
+
+    /// What stands in the agent's log, of all its lives.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("agent.log")).unwrap_or_default()
+    }
+
+    /// Ends containerd with SIGKILL, and nothing else.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn kill_containerd(&self) {
+        self.lab("stop-containerd", &["--kill"]);
+    }
+
+    /// Starts containerd again, until it serves.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn start_containerd(&self) {
+        self.lab("start-containerd", &[]);
+    }
+
+    /// Every container that the runtime has, of all pods.
+    pub fn containers(&self) -> Vec<cri::Container> {
+        self.runtime.block_on(self.cri.list_containers(None)).expect("list containers")
+    }
+
+    /// For messages: the node, and the end of the agent's log.
+    pub(crate) fn state(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        let mut text = format!("node: {}\nagent.log:\n", self.node());
+        for line in lines.iter().skip(lines.len().saturating_sub(60)) {
+            let _ = writeln!(text, "  {line}");
+        }
+        text
+    }
+
+    fn lab(&self, command: &str, arguments: &[&str]) {
+        let done = lab(&self.dir, command, arguments);
+        assert!(done.status.success(), "node.sh {command}: {}", both(&done));
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill_agent_quietly();
+        take_down(&self.dir);
+    }
+}
+
+/// Nodes that are up: what a signal must take down.
+static UP: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Takes the nodes down when the tests are interrupted, and ends the process.
+///
+/// # Panics
+/// When signals cannot be listened for.
+pub fn down_on_signals() {
+    let signals = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    std::thread::spawn(move || {
+        signals.block_on(async {
+            let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("SIGTERM");
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+        });
+        let up: Vec<PathBuf> = locked(&UP).iter().cloned().collect();
+        up.iter().for_each(|dir| take_down(dir));
+        std::process::exit(130);
+    });
+}
+
+fn take_down(dir: &Path) {
+    let done = lab(dir, "down", &[]);
+    locked(&UP).remove(dir);
+    if !done.status.success() {
+        eprintln!("{} is not taken down: {}", dir.display(), both(&done));
+    }
+}
+
+fn lab(dir: &Path, command: &str, arguments: &[&str]) -> Output {
+    Command::new(lab_script()).arg(command).arg(dir).args(arguments).output().expect("run tests/lab/node.sh")
+}
+
+pub(crate) fn lab_script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("lab").join("node.sh")
+}
+
+/// `NAME=value` by line, as the shell quotes it: none of these values needs quotes.
+fn environment(dir: &Path) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(dir.join("env")).expect("read the node's env file");
+    text.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+pub(crate) fn both(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A test that failed while it held the lock has left nothing half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One of the nodes that may run at once.
+#[derive(Debug)]
+struct Place;
+
+static TAKEN: Mutex<usize> = Mutex::new(0);
+static FREED: Condvar = Condvar::new();
+
+impl Place {
+    fn take() -> Self {
+        let mut taken = FREED.wait_while(locked(&TAKEN), |taken| *taken >= AT_ONCE).unwrap_or_else(PoisonError::into_inner);
+        *taken += 1;
+        Self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        *locked(&TAKEN) -= 1;
+        FREED.notify_one();
+    }
+}

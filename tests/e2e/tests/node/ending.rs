@@ -1,0 +1,142 @@
+//! How pods end.
+
+use std::time::{Duration, Instant};
+
+use polylet_e2e::Node;
+
+/// A pod whose container writes what happens to it into a directory of the node.
+fn diary(node: &Node, name: &str) -> String {
+    let path = node.dir().join(format!("diary-{name}"));
+    format!("  - {{name: diary, hostPath: {{path: {}, type: DirectoryOrCreate}}}}", path.display())
+}
+
+fn written(node: &Node, name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(node.dir().join(format!("diary-{name}/diary"))).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+pub(crate) fn grace_is_given_and_hooks_run_first(node: &Node) {
+    let spec = format!(
+        "
+  terminationGracePeriodSeconds: 60
+  volumes:
+{}
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c]
+    args:
+    - |
+      trap 'echo term >>/diary/diary; sleep 1; echo bye >>/diary/diary; exit 0' TERM
+      echo up >>/diary/diary
+      sleep 1000 & wait
+    volumeMounts: [{{name: diary, mountPath: /diary}}]
+    lifecycle:
+      preStop:
+        exec: {{command: [sh, -c, 'echo before >>/diary/diary; sleep 1; echo done >>/diary/diary']}}",
+        diary(node, "polite")
+    );
+    let pod = node.pod("polite", &spec);
+    pod.until_ready();
+    node.until_true("it is up", || written(node, "polite") == ["up"]);
+    let began = Instant::now();
+    pod.remove();
+    pod.until_gone();
+    assert_eq!(written(node, "polite"), ["up", "before", "done", "term", "bye"]);
+    assert!(began.elapsed() < Duration::from_secs(60), "it did not take the whole grace: {:?}", began.elapsed());
+}
+
+pub(crate) fn grace_ends(node: &Node) {
+    let spec = format!(
+        "
+  terminationGracePeriodSeconds: 20
+  volumes:
+{}
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c, 'trap \"echo heard >>/diary/diary\" TERM; echo up >>/diary/diary; while :; do sleep 0.1; done']
+    volumeMounts: [{{name: diary, mountPath: /diary}}]",
+        diary(node, "stubborn")
+    );
+    let pod = node.pod("stubborn", &spec);
+    let process = pod.process("main");
+    // A first process that does not yet listen for TERM never hears it.
+    node.until_true("it is up", || written(node, "stubborn") == ["up"]);
+    let began = Instant::now();
+    pod.remove();
+    // TERM comes at once, KILL after the grace.
+    node.until_true("TERM is heard", || written(node, "stubborn").contains(&"heard".to_owned()));
+    assert!(began.elapsed() < Duration::from_secs(19), "{:?}", began.elapsed());
+    node.until_true("the process is killed", || !std::path::Path::new(&format!("/proc/{}", process.pid)).exists());
+    let lived = began.elapsed();
+    assert!(lived >= Duration::from_millis(19_500), "it lived {lived:?} of its 20 s of grace");
+    pod.until_gone();
+}
+
+pub(crate) fn removed_means_gone(node: &Node) {
+    let pod = node.pod(
+        "removed",
+        "
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: scratch, emptyDir: {}}, {name: memory, emptyDir: {medium: Memory}}]
+  containers:
+  - {name: one, image: busybox, command: [sleep, '1000'], volumeMounts: [{name: scratch, mountPath: /scratch}]}
+  - {name: two, image: busybox, command: [sleep, '1000'], volumeMounts: [{name: memory, mountPath: /memory}]}",
+    );
+    let view = pod.until_ready();
+    let uid = view.uid();
+    let directory = node.dir().join(format!("kubelet/pods/{uid}"));
+    let address = node.dir().join(format!("cni/ipam/polylet/{}", view.ip()));
+    let cgroup = node.pod_cgroup("besteffort", uid);
+    let logs = node.dir().join(format!("logs/pods/default_removed-e2e_{uid}"));
+    assert!(directory.is_dir() && address.is_file() && cgroup.exists() && logs.is_dir(), "{directory:?} {address:?} {cgroup:?}");
+    assert_eq!((node.containers_of(uid).len(), node.sandboxes_of(uid).len()), (2, 1));
+    pod.remove();
+    pod.until_gone();
+    node.until_true("its containers are removed", || node.containers_of(uid).is_empty());
+    node.until_true("its sandbox is removed", || node.sandboxes_of(uid).is_empty());
+    node.until_true("its cgroup is removed", || !cgroup.exists());
+    node.until_true("its directory is removed", || !directory.exists());
+    node.until_true("its logs are removed", || !logs.exists());
+    node.until_true("its address is given back", || !address.exists());
+}
+
+pub(crate) fn changed_means_replaced(node: &Node) {
+    let spec = |word: &str| {
+        format!(
+            "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {{name: main, image: busybox, command: [sh, -c, 'echo {word}; sleep 1000']}}"
+        )
+    };
+    let pod = node.pod("changed", &spec("first"));
+    let before = pod.until_ready();
+    pod.change(&spec("second"));
+    let after = pod.until("another is ready", |view| view.is_ready() && view.uid() != before.uid());
+    node.until_true("the new one speaks", || pod.printed(after.uid(), "main", 0) == ["second"]);
+    assert_eq!(after.restarts("main"), 0);
+    node.until_true("nothing is left of the old one", || {
+        node.containers_of(before.uid()).is_empty() && node.sandboxes_of(before.uid()).is_empty()
+    });
+}
+
+pub(crate) fn deadline(node: &Node) {
+    let pod = node.pod(
+        "deadline",
+        "
+  activeDeadlineSeconds: 15
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: busybox, command: [sleep, '1000']}",
+    );
+    let process = pod.process("main");
+    let view = pod.until("it has failed", |view| view.phase() == "Failed");
+    assert_eq!(view.status()["reason"], "DeadlineExceeded");
+    assert_eq!(view.status()["message"], "Pod was active on the node longer than the specified deadline");
+    node.until_true("its process is gone", || !std::path::Path::new(&format!("/proc/{}", process.pid)).exists());
+    let view = pod.until("it shows the end", |view| view.ended("main").is_object());
+    assert_eq!(view.restarts("main"), 0);
+    assert!(!view.is_ready(), "{}", view.condition("Ready"));
+}

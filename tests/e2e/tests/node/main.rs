@@ -1,0 +1,94 @@
+//! The node end to end: manifests in, containers of a real containerd out. `cargo test -p polylet-e2e`, as root; see CONTRIBUTING.md.
+//!
+//! Most tests put their pods on one node, side by side, and wait: hence more threads than cores. Those that kill something, or
+//! bind policies, have a node of their own. Each test tells what it saw instead, with the end of the agent's log.
+
+mod agent;
+mod basics;
+mod containerd;
+mod ending;
+mod hostile;
+mod probes;
+mod restarts;
+mod swap;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libtest_mimic::{Arguments, Trial};
+use polylet_e2e::Node;
+
+/// Tests at once; they wait most of the time.
+const THREADS: usize = 10;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(THREADS);
+    polylet_e2e::down_on_signals();
+    let conclusion = libtest_mimic::run(&arguments, tests());
+    // Nobody uses it any more: the node goes with the last reference.
+    drop(shared().take());
+    conclusion.exit_code()
+}
+
+/// Tests with a node of their own, and tests that share one.
+macro_rules! tests {
+    (alone { $($alone:ident: $($own:ident)*;)* } together { $($group:ident: $($test:ident)*;)* }) => {
+        mixed(
+            vec![$($(Trial::test(concat!(stringify!($alone), "::", stringify!($own)), || Ok($alone::$own())),)*)*],
+            vec![$($(Trial::test(concat!(stringify!($group), "::", stringify!($test)), || Ok($group::$test(&node()))),)*)*],
+        )
+    };
+}
+
+/// One that works, then two that wait, and so on: they begin in this order.
+fn mixed(alone: Vec<Trial>, together: Vec<Trial>) -> Vec<Trial> {
+    let mut mixed = Vec::with_capacity(alone.len() + together.len());
+    let mut together = together.into_iter();
+    for one in alone {
+        mixed.push(one);
+        mixed.extend(together.by_ref().take(2));
+    }
+    mixed.extend(together);
+    mixed
+}
+
+fn tests() -> Vec<Trial> {
+    tests! {
+        alone {
+            swap: ten_thousand_decisions_while_policies_are_swapped;
+            agent: killed_while_pods_run_and_one_waits killed_during_a_graceful_end killed_during_init
+                   manifests_that_change_while_no_agent_runs told_to_stop a_second_one_is_refused
+                   a_damaged_store_is_set_aside a_store_of_a_later_agent_is_set_aside;
+            containerd: killed_and_started_again;
+            hostile: policies_that_are_refused policies_that_fail_when_asked;
+        }
+        together {
+            basics: a_pod_is_what_its_manifest_says host_network shared_process_namespace termination_messages
+                    broken_manifests_stand_beside_good_ones;
+            ending: grace_is_given_and_hooks_run_first grace_ends removed_means_gone changed_means_replaced deadline;
+            restarts: always_and_its_backoff on_failure never init_in_order init_fails_for_good sidecars_before_and_after
+                      post_start images sandbox_killed out_of_memory;
+            probes: exec http tcp grpc startup_that_never_succeeds probes_time_out;
+        }
+    }
+}
+
+type Shared = Option<Result<Arc<Node>, String>>;
+
+fn shared() -> std::sync::MutexGuard<'static, Shared> {
+    static SHARED: Mutex<Shared> = Mutex::new(None);
+    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The node that tests share, brought up by the first that wants it. One that does not come up is not tried again.
+fn node() -> Arc<Node> {
+    let mut shared = shared();
+    let made = shared.get_or_insert_with(|| {
+        std::panic::catch_unwind(|| Arc::new(Node::up())).map_err(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            text.unwrap_or_else(|| "the node that tests share does not come up".to_owned())
+        })
+    });
+    made.clone().unwrap_or_else(|why| panic!("{why}"))
+}

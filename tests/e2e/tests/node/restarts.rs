@@ -1,0 +1,255 @@
+//! What is started, in which order, and started again.
+
+use polylet_e2e::{Node, View, cri};
+use rustix::process::{Pid, Signal, kill_process};
+
+pub(crate) fn always_and_its_backoff(node: &Node) {
+    let one = |code: u8| {
+        format!(
+            "\n  terminationGracePeriodSeconds: 1\n  containers:\n  - {{name: main, image: busybox, command: [sh, -c, 'exit {code}']}}"
+        )
+    };
+    let (fails, succeeds) = (node.pod("always-fails", &one(3)), node.pod("always-succeeds", &one(0)));
+    let backs_off = |view: &View, delay: &str| {
+        let wanted = format!("back-off {delay} restarting failed container=main pod={}_default({})", view.name(), view.uid());
+        view.waits("main") == "CrashLoopBackOff" && view.wait_message("main") == wanted
+    };
+    // Restarted at once, then after 10 s, then after 20 s; success is no reason to be gentler.
+    for (pod, code, reason) in [(&fails, 3, "Error"), (&succeeds, 0, "Completed")] {
+        let view = pod.until("it waits 10 s", |view| backs_off(view, "10s"));
+        assert_eq!(view.restarts("main"), 1);
+        assert_eq!((&view.last("main")["exitCode"], &view.last("main")["reason"]), (&code.into(), &reason.into()));
+        assert_eq!((view.phase(), view.is_ready()), ("Running", false));
+        assert_eq!(view.beside("main")["restartDelay"], 10_000);
+    }
+    for pod in [&fails, &succeeds] {
+        let view = pod.until("it waits 20 s", |view| backs_off(view, "20s"));
+        assert_eq!(view.restarts("main"), 2);
+        let newest =
+            node.container(view.last("main")["containerID"].as_str().unwrap_or_default().trim_start_matches("containerd://"));
+        assert_eq!(newest.metadata.map(|m| m.attempt), Some(2));
+    }
+}
+
+pub(crate) fn on_failure(node: &Node) {
+    let one = |script: &str| {
+        format!(
+            "
+  restartPolicy: OnFailure
+  volumes: [{{name: scratch, emptyDir: {{}}}}]
+  containers:
+  - {{name: main, image: busybox, command: [sh, -c, '{script}'], volumeMounts: [{{name: scratch, mountPath: /scratch}}]}}"
+        )
+    };
+    let second_time = node.pod("onfailure", &one("[ -e /scratch/tried ] || { touch /scratch/tried; exit 4; }"));
+    let view = second_time.until("it has succeeded", |view| view.phase() == "Succeeded");
+    assert_eq!(view.restarts("main"), 1);
+    assert_eq!(view.ended("main")["exitCode"], 0);
+    assert_eq!(view.last("main")["exitCode"], 4);
+    assert_eq!((view.is_ready(), &view.condition("Ready")["reason"]), (false, &"PodCompleted".into()));
+    assert_eq!(node.containers_of(view.uid()).iter().filter(|c| c.state() == cri::ContainerState::ContainerRunning).count(), 0);
+}
+
+pub(crate) fn never(node: &Node) {
+    let one = |name: &str, code: u8| {
+        let spec = format!(
+            "
+  restartPolicy: Never
+  containers:
+  - {{name: main, image: busybox, command: [sh, -c, 'exit {code}']}}
+  - {{name: other, image: busybox, command: ['true']}}"
+        );
+        node.pod(name, &spec)
+    };
+    let (bad, good) = (one("never-bad", 5), one("never-good", 0));
+    let view = bad.until("it has failed", |view| view.phase() == "Failed");
+    assert_eq!((view.restarts("main"), &view.ended("main")["exitCode"]), (0, &5.into()));
+    assert_eq!((&view.ended("main")["reason"], &view.condition("Ready")["reason"]), (&"Error".into(), &"PodFailed".into()));
+    let view = good.until("it has succeeded", |view| view.phase() == "Succeeded");
+    assert_eq!((view.restarts("main"), &view.ended("main")["reason"]), (0, &"Completed".into()));
+    assert!(node.containers_of(view.uid()).iter().all(|c| c.metadata.as_ref().is_some_and(|m| m.attempt == 0)));
+}
+
+pub(crate) fn init_in_order(node: &Node) {
+    let step = |name: &str, script: &str| {
+        format!(
+            "  - {{name: {name}, image: busybox, command: [sh, -c, '{script}'], volumeMounts: [{{name: shared, mountPath: /shared}}]}}\n"
+        )
+    };
+    let spec = format!(
+        "
+  restartPolicy: Never
+  volumes: [{{name: shared, emptyDir: {{}}}}]
+  initContainers:
+{}{}  containers:
+{}",
+        step("first", "sleep 1; echo first >>/shared/order"),
+        step("second", "sleep 1; echo second >>/shared/order"),
+        step("main", "cat /shared/order")
+    );
+    let pod = node.pod("init", &spec);
+    let view = pod.until("first runs", |view| view.runs("first"));
+    assert_eq!((view.phase(), view.waits("second"), view.waits("main")), ("Pending", "PodInitializing", "PodInitializing"));
+    assert_eq!(view.condition("Initialized")["message"], "containers with incomplete status: [first second]");
+    let view = pod.until("it has succeeded", |view| view.phase() == "Succeeded");
+    node.until_true("main prints the order", || pod.printed(view.uid(), "main", 0) == ["first", "second"]);
+    for init in ["first", "second"] {
+        assert_eq!((&view.ended(init)["exitCode"], &view.container(init)["ready"]), (&0.into(), &true.into()));
+    }
+    assert_eq!((view.is("Initialized"), &view.condition("Initialized")["reason"]), (true, &"PodCompleted".into()));
+}
+
+pub(crate) fn init_fails_for_good(node: &Node) {
+    let pod = node.pod(
+        "init-fails",
+        "
+  restartPolicy: Never
+  initContainers:
+  - {name: first, image: busybox, command: [sh, -c, 'exit 6']}
+  - {name: second, image: busybox, command: ['true']}
+  containers:
+  - {name: main, image: busybox, command: [sleep, '1000']}",
+    );
+    let view = pod.until("it has failed", |view| view.phase() == "Failed");
+    assert_eq!((&view.ended("first")["exitCode"], view.restarts("first")), (&6.into(), 0));
+    assert!(!view.is("Initialized"), "{}", view.condition("Initialized"));
+    let made: Vec<_> = node.containers_of(view.uid()).into_iter().filter_map(|c| c.metadata).map(|m| m.name).collect();
+    assert_eq!(made, ["first"], "nothing else was ever made");
+}
+
+pub(crate) fn sidecars_before_and_after(node: &Node) {
+    let own = node.dir().join("sidecars");
+    std::fs::create_dir_all(&own).expect("make a directory");
+    let container = |name: &str, more: &str| {
+        format!(
+            "
+  - name: {name}
+    image: busybox
+    command: [sh, -c, 'trap \"sleep 1; echo {name} >>/own/ends; exit 0\" TERM; echo {name} >>/own/begins; sleep 1000 & wait']
+    volumeMounts: [{{name: own, mountPath: /own}}]{more}"
+        )
+    };
+    let always = "\n    restartPolicy: Always";
+    let probed = format!(
+        "{always}\n    startupProbe: {{exec: {{command: [test, -e, /own/go]}}, periodSeconds: 1, failureThreshold: 100}}"
+    );
+    let spec = format!(
+        "
+  terminationGracePeriodSeconds: 30
+  volumes: [{{name: own, hostPath: {{path: {}}}}}]
+  initContainers:{}{}
+  containers:{}",
+        own.display(),
+        container("one", &probed),
+        container("two", always),
+        container("main", "")
+    );
+    let pod = node.pod("sidecars", &spec);
+    let lines = |file: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(own.join(file)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    };
+    pod.until_said("Startup probe failed");
+    let view = pod.until_runs("one");
+    assert_eq!(
+        (&view.container("one")["started"], view.waits("two"), view.waits("main")),
+        (&false.into(), "PodInitializing", "PodInitializing")
+    );
+    assert_eq!(node.containers_of(view.uid()).len(), 1, "the others wait for the startup probe");
+    std::fs::write(own.join("go"), "").expect("write a file");
+    let view = pod.until_ready();
+    assert_eq!(view.container("one")["started"], true);
+    node.until_true("all have begun", || lines("begins").len() == 3);
+    assert_eq!(lines("begins"), ["one", "two", "main"]);
+    pod.remove();
+    pod.until_gone();
+    assert_eq!(lines("ends"), ["main", "two", "one"]);
+}
+
+pub(crate) fn post_start(node: &Node) {
+    let one = |hook: &str| {
+        format!(
+            "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: busybox
+    command: [sleep, '1000']
+    lifecycle: {{postStart: {{exec: {{command: [sh, -c, '{hook}']}}}}}}"
+        )
+    };
+    let (good, bad) = (node.pod("poststart", &one("echo hooked >/tmp/hooked")), node.pod("poststart-fails", &one("exit 9")));
+    // A container without a readiness probe is ready as soon as it runs, which is before its hook has.
+    node.until_true("the hook has run", || good.exec("main", &["cat", "/tmp/hooked"]).output == "hooked\n");
+    assert_eq!(good.until_ready().restarts("main"), 0);
+    bad.until_said("PostStartHook failed");
+    let view = bad.until("it is tried again", |view| view.restarts("main") >= 1);
+    assert!(view.restarts("main") >= 1);
+    let view = bad.until("it waits, never ready", |view| view.waits("main") == "CrashLoopBackOff");
+    assert!(!view.is_ready());
+    assert_ne!(view.last("main")["exitCode"], 0);
+}
+
+pub(crate) fn images(node: &Node) {
+    // Nobody listens there, in this network.
+    let absent = "127.0.0.1:1/absent:1";
+    let one = |policy: &str| format!("\n  containers:\n  - {{name: main, image: {absent}, imagePullPolicy: {policy}}}");
+    let (never, pulls) = (node.pod("never-pull", &one("Never")), node.pod("pull-fails", &one("IfNotPresent")));
+    let view = never.until("it is told that nothing may be pulled", |view| view.waits("main") == "ErrImageNeverPull");
+    let message = format!("Container image \"{absent}\" is not present with pull policy of Never");
+    assert_eq!((view.wait_message("main"), view.phase()), (message.as_str(), "Pending"));
+
+    pulls.until_said("Error: ErrImagePull");
+    // Which is shown until the backoff is, a moment later.
+    let view = pulls.until("it backs off", |view| view.waits("main") == "ImagePullBackOff");
+    let message = view.wait_message("main");
+    assert!(message.starts_with(&format!("Back-off pulling image \"{absent}\": ErrImagePull: ")), "{message}");
+    assert!(message.contains("connection refused"), "{message}");
+    assert!(node.containers_of(view.uid()).is_empty());
+}
+
+pub(crate) fn sandbox_killed(node: &Node) {
+    let pod = node.pod(
+        "sandbox",
+        "\n  terminationGracePeriodSeconds: 1\n  containers:\n  - {name: main, image: busybox, command: [sleep, '1000']}",
+    );
+    let before = pod.until_ready();
+    let process = pod.process("main");
+    let pause = i32::try_from(pod.sandbox().pid).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pause, Signal::KILL).expect("kill the sandbox's process");
+    let after = pod.until("it is ready in another sandbox", |view| view.is_ready() && view.id("main") != before.id("main"));
+    assert_eq!(after.restarts("main"), 1);
+    pod.until_said("Pod sandbox changed, it will be killed and re-created.");
+    assert!(!std::path::Path::new(&format!("/proc/{}", process.pid)).exists(), "the old container is still there");
+    let sandboxes = node.sandboxes_of(after.uid());
+    let ready: Vec<_> = sandboxes.iter().filter(|s| s.state() == cri::PodSandboxState::SandboxReady).collect();
+    assert_eq!(ready.len(), 1);
+    assert_eq!(ready[0].metadata.as_ref().map(|m| m.attempt), Some(1));
+}
+
+pub(crate) fn out_of_memory(node: &Node) {
+    let pod = node.pod(
+        "hungry",
+        "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: hungry
+    image: busybox
+    command: [tail, /dev/zero]
+    resources: {limits: {memory: 16Mi}}
+  - name: neighbour
+    image: busybox
+    command: [sleep, '1000']
+    resources: {limits: {memory: 16Mi}}",
+    );
+    let other = node.pod(
+        "hungrys-neighbour",
+        "\n  terminationGracePeriodSeconds: 1\n  containers:\n  - {name: main, image: busybox, command: [sleep, '1000']}",
+    );
+    let others = other.until_ready();
+    let view = pod.until("it was restarted, and waits", |view| view.waits("hungry") == "CrashLoopBackOff");
+    assert_eq!((&view.last("hungry")["exitCode"], &view.last("hungry")["reason"]), (&137.into(), &"OOMKilled".into()));
+    assert!(view.restarts("hungry") >= 1);
+    assert!(view.runs("neighbour") && view.restarts("neighbour") == 0, "{}", view.pretty());
+    assert_eq!(other.now().map(|view| view.picture()), Some(others.picture()));
+}
