@@ -4,25 +4,47 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use k8s_openapi::api::core::v1;
 use polylet_core::ask;
+use polylet_core::id::ContainerName;
 use polylet_core::observed::Image;
 use polylet_core::pod::{Pod, Source};
+use polylet_core::question::qos::Placement;
 use polylet_core::question::{Answer, NodeFacts};
 use polylet_core::record::PodRecord;
-use polylet_machine::cgroup::{CgroupName, Driver, LimitOptions, pod_limits};
+use polylet_machine::cgroup::{CgroupName, Driver, LimitOptions, PodLimits, pod_limits};
 use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::volume;
-use polylet_runtime::{ContainerInputs, NodeContext, ResolvConf, container_config, sandbox_config};
+use polylet_runtime::cri::{ContainerConfig, PodSandboxConfig};
+use polylet_runtime::{ContainerInputs, NodeContext, ResolvConf, Translated, container_config, sandbox_config};
 use serde_json::{Value, json};
 
 use crate::settings::{Found, Settings};
 use crate::source::{Origin, load};
 
-/// The pod of a manifest, as this node would run it. The image's own user, addresses and files are not known yet: they are left out.
+/// A pod as this node would run it. The image's own user, addresses and files are not known yet: they are left out.
+pub struct Plan {
+    /// With its defaults.
+    pub object: Arc<v1::Pod>,
+    /// Parsed.
+    pub pod: Pod,
+    /// By the native policy.
+    pub placement: Placement,
+    /// The pod's cgroup, below the root of all cgroups.
+    pub cgroup_parent: String,
+    /// Of that cgroup.
+    pub limits: PodLimits,
+    /// The message that would make its sandbox.
+    pub sandbox: Translated<PodSandboxConfig>,
+    /// Those that would make its containers, in order.
+    pub containers: Vec<(ContainerName, ContainerConfig)>,
+}
+
+/// What this node would do with the pod of a manifest.
 ///
 /// # Errors
 /// What is wrong with the manifest, all of it.
-pub fn explain(manifest: &Path, settings: &Settings) -> anyhow::Result<Value> {
+pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     let bytes = std::fs::read(manifest).with_context(|| format!("read {}", manifest.display()))?;
     let place = manifest.to_string_lossy().into_owned();
     let origin = Origin { source: Source::File, place: &place, node_name: &settings.node_name, seen: jiff::Timestamp::now() };
@@ -104,8 +126,19 @@ pub fn explain(manifest: &Path, settings: &Settings) -> anyhow::Result<Value> {
             target: None,
         };
         let config = container_config(&node, &inputs).with_context(|| format!("container {}", container.name))?;
-        containers.push(json!({"name": container.name.as_str(), "message": format!("{:#?}", config.message)}));
+        containers.push((container.name.clone(), config.message));
     }
+    Ok(Plan { object, placement, cgroup_parent: parent, limits, sandbox, containers, pod })
+}
+
+/// The same, for people and tools.
+///
+/// # Errors
+/// As [`plan`].
+pub fn explain(manifest: &Path, settings: &Settings) -> anyhow::Result<Value> {
+    let Plan { object, pod, placement, cgroup_parent, limits, sandbox, containers } = plan(manifest, settings)?;
+    let containers: Vec<Value> =
+        containers.iter().map(|(name, message)| json!({"name": name.as_str(), "message": format!("{message:#?}")})).collect();
     Ok(json!({
         "name": pod.name,
         "namespace": pod.namespace,
@@ -113,7 +146,7 @@ pub fn explain(manifest: &Path, settings: &Settings) -> anyhow::Result<Value> {
         "class": pod.qos.as_str(),
         "placement": placement,
         "cgroup": {
-            "parent": parent,
+            "parent": cgroup_parent,
             "cpu.shares": limits.cpu_shares,
             "cpu.quota (us)": limits.cpu_quota_us,
             "cpu.period (us)": limits.cpu_period_us,
