@@ -5,9 +5,13 @@
 //!
 //! Maps are `BTreeMap`s, so that two equal messages print and encode alike. Enum fields are `i32`, as the peer may be
 //! newer than we are: read them through the generated getters, which answer the zero value for what is unknown. A method
-//! of a server trait that is not written answers UNIMPLEMENTED. `Debug` shows neither credentials nor environment values.
+//! of a server trait that is not written answers UNIMPLEMENTED. `Debug` shows neither credentials nor environment values;
+//! [`json`] shows all.
 
+mod json;
 mod redacted;
+
+pub use json::{JsonError, json};
 
 /// The Container Runtime Interface: messages, clients and server traits of `RuntimeService` and `ImageService`.
 ///

@@ -23,6 +23,8 @@ pub use observe::{list, observe};
 pub use operation::Operation;
 /// The contract's messages, for whoever fills or shows them.
 pub use polylet_proto::cri;
+/// The messages as JSON.
+pub use polylet_proto::json as message_json;
 pub use translate::{
     ContainerInputs, NodeContext, ResolvConf, Swap, TranslateError, Translated, container_config, exec_probe_command, hostname,
     sandbox_config, spec_container, target_of,
