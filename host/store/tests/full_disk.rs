@@ -113,7 +113,8 @@ fn ring_on_a_full_disk(dir: &Path) {
     let lines = ring.newest(usize::MAX, None).unwrap();
     let entries: Vec<_> = lines.iter().map(|line| polylet_store::Entry::parse(&line.text).unwrap()).collect();
     assert_eq!(entries.first().unwrap().record.number, 1);
-    let last = entries.last().unwrap();
-    assert_eq!((last.record.number, last.lost), (100, lost), "the next record says what is missing");
+    assert_eq!(entries.last().unwrap().record.number, 100);
+    // The next record that fits says what is missing; a file system that counts per processor may let one fit in between.
+    assert_eq!(entries.iter().map(|entry| entry.lost).sum::<u64>(), lost, "the next record says what is missing");
     assert_eq!(entries.len() as u64, 100 - lost);
 }
