@@ -73,6 +73,7 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
         started: now,
         stop: None,
         end: None,
+        over: false,
         placement: None,
         containers: std::collections::BTreeMap::new(),
     };

@@ -190,6 +190,7 @@ impl Node {
                 started: now.wall,
                 stop: None,
                 end: None,
+                over: false,
                 placement: None,
                 containers: BTreeMap::<_, ContainerRecord>::new(),
             };

@@ -27,6 +27,9 @@ pub struct PodRecord {
     /// Set once the phase is terminal; sticky.
     #[serde(default)]
     pub end: Option<End>,
+    /// Nothing of it runs any more, and nothing will: a terminal phase may be told.
+    #[serde(default)]
+    pub over: bool,
     /// The place given at admission, fixed for the life of the pod.
     #[serde(default)]
     pub placement: Option<Placement>,

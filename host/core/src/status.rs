@@ -147,7 +147,7 @@ impl Cx<'_> {
     /// Something of the pod may still run.
     fn may_run(&self) -> bool {
         match self.inputs.observed {
-            _ if self.inputs.stopped => false,
+            _ if self.inputs.stopped || self.inputs.record.over => false,
             Some(have) => {
                 have.containers.iter().any(|c| c.state != ContainerState::Exited)
                     || have.sandboxes.iter().any(|s| s.state == SandboxState::Ready)

@@ -31,6 +31,7 @@ pub(crate) fn record(pod: &Pod) -> PodRecord {
         started: Wall(2000),
         stop: None,
         end: None,
+        over: false,
         placement: None,
         containers: BTreeMap::new(),
     }

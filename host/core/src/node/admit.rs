@@ -18,6 +18,9 @@ struct Rejection {
     message: String,
 }
 
+/// What a pod asks for of one resource.
+type Amount = fn(&Pod) -> u64;
+
 impl Node {
     /// Lets a queued pod begin, or turns it away.
     pub(super) fn admit(&mut self, now: Now, uid: &PodUid, out: &mut Vec<Effect>) {
@@ -72,15 +75,14 @@ impl Node {
         if count + 1 > max {
             return Some(short("pods", "OutOfpods", 1, count, max));
         }
-        let cpu = |p: &Pod| p.cpu_request();
-        let memory = |p: &Pod| p.total().memory_request.unwrap_or(0);
-        let storage = |p: &Pod| p.total().storage_request.unwrap_or(0);
-        let checks: [(&str, &'static str, &dyn Fn(&Pod) -> u64, u64); 3] = [
-            ("cpu", "OutOfcpu", &cpu, config.cpu_allocatable),
-            ("memory", "OutOfmemory", &memory, config.memory_allocatable),
-            ("ephemeral-storage", "OutOfephemeral-storage", &storage, config.storage_allocatable),
-        ];
-        for (resource, reason, of, capacity) in checks {
+        let cpu: Amount = |p| p.cpu_request();
+        let memory: Amount = |p| p.total().memory_request.unwrap_or(0);
+        let storage: Amount = |p| p.total().storage_request.unwrap_or(0);
+        for (resource, reason, of, capacity) in [
+            ("cpu", "OutOfcpu", cpu, config.cpu_allocatable),
+            ("memory", "OutOfmemory", memory, config.memory_allocatable),
+            ("ephemeral-storage", "OutOfephemeral-storage", storage, config.storage_allocatable),
+        ] {
             let (wanted, used) = (of(pod), others.iter().map(|p| of(p)).sum::<u64>());
             if wanted > 0 && used.saturating_add(wanted) > capacity {
                 return Some(short(resource, reason, wanted, used, capacity));

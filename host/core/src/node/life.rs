@@ -308,6 +308,7 @@ impl Worker {
             self.drop_probe(cx, &key);
         }
         self.waiting.clear();
+        self.record.over = true;
         self.life = if self.record.stop.as_ref().is_some_and(|s| is_removal(s.cause)) { Life::Removing } else { Life::Cleaning };
         self.status_due = true;
         self.live(cx);

@@ -62,6 +62,7 @@ impl World {
             started: Wall(5_900),
             stop: None,
             end: None,
+            over: false,
             placement: None,
             containers: BTreeMap::new(),
         };
