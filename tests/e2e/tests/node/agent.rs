@@ -45,7 +45,8 @@ pub(crate) fn killed_while_pods_run_and_one_waits() {
     let node = Node::up();
     let (steady, crasher) = (node.pod("steady", STEADY), node.pod("crasher", CRASHER));
     let ready = steady.until_ready();
-    let waits = crasher.until("it waits 20 s", |view| view.beside("main")["restartDelay"] == 20_000 && view.waits("main") != "");
+    let waits =
+        crasher.until("it waits 20 s", |view| view.beside("main")["restartDelay"] == 20_000 && !view.waits("main").is_empty());
     let (containers, restarts) = (running(&node), waits.restarts("main"));
     for round in 0..3 {
         node.end_agent(Signal::KILL);
