@@ -66,8 +66,8 @@ struct Relist {
     flight: Option<EffectId>,
     /// A hint came that names nothing we know.
     wanted: bool,
-    /// Runtime events arrive: the list is only a safety net.
-    events: bool,
+    /// A hint has come since the last gap, so hints do arrive: the list is only a safety net.
+    hints_arrive: bool,
     heard: bool,
 }
 
@@ -144,12 +144,20 @@ impl Node {
             }
             Event::Listed { id, result } => self.listed(now, id, result),
             Event::Observed { id, pod, result } => self.observed(now, id, &pod, result),
-            Event::Hint(Hint::Pod(uid)) => self.hint(&uid),
-            Event::Hint(Hint::Id(id)) => match self.index.get(&id).cloned() {
-                Some(uid) => self.hint(&uid),
-                None => self.relist.wanted = true,
-            },
+            Event::Hint(Hint::Pod(uid)) => {
+                self.relist.hints_arrive = true;
+                self.hint(&uid);
+            }
+            Event::Hint(Hint::Id(id)) => {
+                self.relist.hints_arrive = true;
+                match self.index.get(&id).cloned() {
+                    Some(uid) => self.hint(&uid),
+                    None => self.relist.wanted = true,
+                }
+            }
             Event::Hint(Hint::Everything) => {
+                // After a gap it has yet to be seen that more come.
+                self.relist.hints_arrive = false;
                 self.relist.wanted = true;
                 for uid in self.workers.keys().cloned().collect::<Vec<_>>() {
                     self.hint(&uid);
@@ -168,14 +176,6 @@ impl Node {
                 self.sampled(now, result, out);
             }
             Event::Tick => {}
-        }
-    }
-
-    /// Tells whether runtime events arrive, so that the relist may be slow.
-    pub fn events_arrive(&mut self, yes: bool) {
-        self.relist.events = yes;
-        if !yes {
-            self.relist.wanted = true;
         }
     }
 
@@ -339,7 +339,7 @@ impl Node {
         let due = self.relist.next <= now.mono || self.relist.wanted;
         if self.shared.runtime_up && self.relist.flight.is_none() && due {
             let config = &self.shared.config;
-            let period = if self.relist.events { config.relist_with_events } else { config.relist };
+            let period = if self.relist.hints_arrive { config.relist_with_events } else { config.relist };
             self.relist.next = now.mono + period;
             self.relist.wanted = false;
             let id = self.with_cx(now, out, |cx| cx.act(None, What::List, Act::List));

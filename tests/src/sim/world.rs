@@ -676,7 +676,7 @@ pub(crate) fn config() -> Config {
         restart: bounds,
         image_backoff: bounds,
         relist: Duration::from_secs(1),
-        relist_with_events: Duration::from_secs(1),
+        relist_with_events: Duration::from_secs(10),
         sampling: Duration::from_secs(10),
         resync: Duration::from_secs(60),
         max_pods: 110,
