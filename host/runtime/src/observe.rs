@@ -10,6 +10,7 @@ use polylet_core::id::{ContainerId, ContainerName, PodUid, SandboxId};
 use polylet_core::observed::{Container, ContainerState, Listing, Observed, Sandbox, SandboxState, Summary};
 use polylet_core::time::Wall;
 use polylet_proto::cri;
+use tokio::task::JoinSet;
 
 use crate::client::Client;
 use crate::error::Kind;
@@ -59,34 +60,57 @@ pub async fn observe(client: &Client, uid: &PodUid) -> Result<Observed, CallErro
         client.list_containers(Some(cri::ContainerFilter { label_selector: selector, ..Default::default() })),
     )
     .map_err(core_error)?;
-    let mut observed = Observed::default();
+    let named = listed_sandboxes.last().map(|s| &s.labels).or(listed_containers.first().map(|c| &c.labels));
+    let label = |key: &str| named.and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
+    let mut observed = Observed { name: label(POD_NAME), namespace: label(POD_NAMESPACE), ..Observed::default() };
+    // All statuses are asked for at once: one after the other, a pod of many containers would be known that much later.
+    let mut statuses = JoinSet::new();
     for listed in listed_sandboxes {
-        observed.name = listed.labels.get(POD_NAME).cloned().unwrap_or_default();
-        observed.namespace = listed.labels.get(POD_NAMESPACE).cloned().unwrap_or_default();
-        match client.pod_sandbox_status(&listed.id, false).await {
-            Ok(answer) => observed.sandboxes.extend(answer.status.map(sandbox)),
-            Err(error) if error.kind == Kind::NotFound => {}
-            Err(_) => observed.sandboxes.push(unknown_sandbox(listed)),
-        }
+        let client = client.clone();
+        statuses.spawn(async move { look_at_sandbox(&client, listed).await.map(Found::Sandbox) });
     }
     for listed in listed_containers {
-        if observed.name.is_empty() {
-            observed.name = listed.labels.get(POD_NAME).cloned().unwrap_or_default();
-            observed.namespace = listed.labels.get(POD_NAMESPACE).cloned().unwrap_or_default();
-        }
-        match client.container_status(&listed.id, false).await {
-            Ok(answer) => {
-                if let Some(status) = answer.status {
-                    observed.containers.push(container(status, &listed.pod_sandbox_id).await);
-                }
-            }
-            Err(error) if error.kind == Kind::NotFound => {}
-            Err(error) => return Err(core_error(error)),
+        let client = client.clone();
+        statuses.spawn(async move { look_at_container(&client, &listed).await.map(Found::Container) });
+    }
+    while let Some(found) = statuses.join_next().await {
+        match found {
+            Ok(Ok(Found::Sandbox(sandbox))) => observed.sandboxes.extend(sandbox),
+            Ok(Ok(Found::Container(container))) => observed.containers.extend(container),
+            Ok(Err(error)) => return Err(core_error(error)),
+            // None is cancelled but with this whole look.
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
     observed.sandboxes.sort_by(|a, b| (b.attempt, b.created, &b.id).cmp(&(a.attempt, a.created, &a.id)));
     observed.containers.sort_by(|a, b| (b.attempt, b.created, &b.id).cmp(&(a.attempt, a.created, &a.id)));
     Ok(observed)
+}
+
+enum Found {
+    Sandbox(Option<Sandbox>),
+    Container(Option<Container>),
+}
+
+/// None for one that has vanished since it was listed.
+async fn look_at_sandbox(client: &Client, listed: cri::PodSandbox) -> Result<Option<Sandbox>, crate::CallError> {
+    match client.pod_sandbox_status(&listed.id, false).await {
+        Ok(answer) => Ok(answer.status.map(sandbox)),
+        Err(error) if error.kind == Kind::NotFound => Ok(None),
+        Err(_) => Ok(Some(unknown_sandbox(listed))),
+    }
+}
+
+/// None for one that has vanished since it was listed.
+async fn look_at_container(client: &Client, listed: &cri::Container) -> Result<Option<Container>, crate::CallError> {
+    match client.container_status(&listed.id, false).await {
+        Ok(cri::ContainerStatusResponse { status: Some(status), .. }) => {
+            Ok(Some(container(status, &listed.pod_sandbox_id).await))
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.kind == Kind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn sandbox(status: cri::PodSandboxStatus) -> Sandbox {

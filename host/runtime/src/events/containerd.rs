@@ -14,6 +14,7 @@ use polylet_proto::containerd::{Envelope, SubscribeRequest, task};
 use polylet_proto::cri::{ContainerState, PodSandboxState};
 use prost::Message;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::Instant;
 
 use crate::client::{Client, MESSAGE_LIMIT, Messages};
 use crate::error::CallError;
@@ -25,9 +26,11 @@ const NAMESPACE: &str = "k8s.io";
 /// What may change the state of a container or sandbox. (What follows from our own calls is seen by looking after them.)
 const TOPICS: &[&str] = &["/tasks/delete", "/tasks/oom", "/tasks/start", "/tasks/paused"];
 
-/// Waits between the looks at a status that does not show the end yet, in milliseconds: 1.3 s in all, beyond which the relist
-/// comes first.
-const LOOKS: &[u64] = &[1, 2, 3, 5, 10, 20, 40, 80, 160, 320, 640];
+/// A status that does not show the end yet is looked at again after a sixth of the time that it has taken so far, so that little is
+/// added to it; the first looks are this far apart.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// For so long; then the hint is passed on all the same.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Ends that may be waited for at once. What is beyond is passed on as it comes.
 const WAITING: usize = 64;
@@ -105,11 +108,9 @@ fn change(envelope: Envelope) -> Option<Change> {
 
 /// Returns when the CRI shows the end, or does not know the id any more, or does not get there in time.
 async fn shown(client: &Client, id: &str) {
-    for wait in LOOKS {
-        if !runs(client, id).await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(*wait)).await;
+    let begun = Instant::now();
+    while runs(client, id).await && begun.elapsed() < PATIENCE {
+        tokio::time::sleep(LOOK_AGAIN.max(begun.elapsed() / 6)).await;
     }
 }
 
