@@ -6,7 +6,7 @@
 use std::hash::{Hash, Hasher};
 
 use sha2::{Digest as _, Sha256};
-use wasmtime::{Config, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
+use wasmtime::{Config, Enabled, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig};
 
 use crate::limits::MEMORY_MAX;
 use crate::ticker::Ticker;
@@ -96,6 +96,8 @@ fn pool(calls: u32) -> PoolingAllocationConfig {
         .total_stacks(0)
         .max_memory_size(MEMORY_MAX)
         .linear_memory_keep_resident(KEEP_RESIDENT)
+        // Where the kernel can tell which pages a call has touched, only those are cleared.
+        .pagemap_scan(Enabled::Auto)
         .table_keep_resident(64 << 10)
         .max_unused_warm_slots(calls);
     pool

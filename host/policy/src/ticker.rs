@@ -9,8 +9,9 @@ use std::time::Duration;
 
 /// Time between two epochs.
 const TICK: Duration = Duration::from_millis(2);
-/// Ticks without a call before the thread goes to sleep: a busy node need not wake it for each call.
-const LINGER: u32 = 50;
+/// Ticks without a call before the thread goes to sleep: a burst of calls need not wake it for each, and a node that asks ten times
+/// a second does not keep it awake.
+const LINGER: u32 = 3;
 
 #[derive(Clone)]
 pub(crate) struct Ticker {
