@@ -23,7 +23,7 @@ pub(crate) struct Published {
     /// When, by the agent's own clock, which is the machine's.
     pub(crate) at: Timestamp,
     pub(crate) pod: String,
-    pub(crate) phase: String,
+    pub(crate) ready: bool,
 }
 
 impl Agent {
@@ -71,12 +71,12 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Waits for a phase of a pod to be published; when it was.
-    pub(crate) async fn publishes(&mut self, pod: &str, phase: &str) -> anyhow::Result<Timestamp> {
+    /// Waits for a status to be published by which a pod is not ready any more, after `from`; when it was.
+    pub(crate) async fn knows_of_end(&mut self, pod: &str, from: Timestamp) -> anyhow::Result<Timestamp> {
         let wanted = async {
             loop {
                 match self.said.recv().await {
-                    Some(p) if p.pod == pod && p.phase == phase => return Ok(p.at),
+                    Some(p) if p.pod == pod && !p.ready && p.at >= from => return Ok(p.at),
                     Some(_) => {}
                     None => bail!("the agent ended"),
                 }
@@ -84,7 +84,7 @@ impl Agent {
         };
         tokio::time::timeout(Duration::from_secs(20), wanted)
             .await
-            .with_context(|| format!("20 s, and no status {phase} of pod {pod}"))?
+            .with_context(|| format!("20 s, and pod {pod} still counts as ready"))?
     }
 
     /// Ends it as an operator would.
@@ -111,11 +111,10 @@ fn published(line: &str) -> Option<Published> {
     if line["target"] != "status" {
         return None;
     }
-    let text = |value: &Value| value.as_str().map(str::to_owned);
     Some(Published {
         at: line["timestamp"].as_str()?.parse().ok()?,
-        pod: text(&line["fields"]["pod"])?,
-        phase: text(&line["fields"]["phase"])?,
+        pod: line["fields"]["pod"].as_str()?.to_owned(),
+        ready: line["fields"]["ready"].as_bool()?,
     })
 }
 

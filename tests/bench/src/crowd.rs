@@ -126,7 +126,7 @@ async fn crashes(node: &Node, agent: &mut Agent, pods: std::ops::Range<usize>) -
         // Not in step with anything that is periodic.
         tokio::time::sleep(BETWEEN + Duration::from_millis(n as u64 * 37 % 300)).await;
         let killed = kill(&node.client, &container).await?;
-        let known = agent.publishes(&uid, "Failed").await?;
+        let known = agent.knows_of_end(&uid, killed).await?;
         times.push(since(killed, known)?.as_secs_f64() * 1e3);
     }
     Ok(times)
