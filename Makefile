@@ -1,7 +1,7 @@
 # The commands of this tree. `make run` and `make test` need root and Debian; CONTRIBUTING.md says what to use in between.
 #
 #   make run PROFILE=dev     a faster build, a slower agent
-#   make run POLYLET_BIN=…   an agent that is built already
+#   make run POLYLET_BIN=…   an agent that is built already; policies are built only where there are none
 #   CARGO_TARGET_DIR=…       where the node is built: outside of the clone, so that clones share it
 
 SHELL := /bin/bash
@@ -12,7 +12,8 @@ SHELL := /bin/bash
 PROFILE ?= release
 CARGO_TARGET_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/polylet/target
 export CARGO_TARGET_DIR
-agent := $(if $(POLYLET_BIN),policies,build)
+built := $(wildcard $(or $(POLYLET_POLICIES_DIR),target/policies)/gentle-restart.wasm)
+agent := $(if $(POLYLET_BIN),$(if $(built),packages,policies),build)
 export POLYLET_BIN ?= $(CARGO_TARGET_DIR)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/polylet
 
 # A node on this machine with sample pods, until Ctrl-C.

@@ -83,14 +83,14 @@ start_agent() {
     agent=$!
 }
 
-# stop_agent [SIGNAL]: waits for its end, at most ten seconds; its exit status.
+# stop_agent [SIGNAL]: waits for its end, at most ten seconds, which $patience stretches and $deadline does not shorten; its exit status.
 stop_agent() {
-    local pid=$agent
+    local pid=$agent limit=10
     [[ -n $pid ]] || return 0
     agent=''
     if alive "$pid"; then kill "-${1:-TERM}" "$pid"; fi
-    if ! until_true 10 ended "$pid" 2>/dev/null; then # Where the shell would say that it was killed.
-        echo "quickstart: the agent does not end within 10 s of SIG${1:-TERM}" >&2
+    if ! deadline='' until_true $limit ended "$pid" 2>/dev/null; then # Where the shell would say that it was killed.
+        echo "quickstart: the agent does not end within $((limit * ${patience:-1})) s of SIG${1:-TERM}" >&2
         kill -KILL "$pid"
     fi
     wait "$pid" 2>/dev/null

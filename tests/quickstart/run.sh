@@ -41,8 +41,15 @@ all_seen() {
     done
     [[ ${#awaited[@]} -eq 0 ]]
 }
-# The crasher's next delay, in words.
-delay() { pods | jq -r "$words"'crasher | "\(.restartDelay / 1000) s\(if .restartReason then " (\(.restartReason))" else "" end)"'; }
+# The crasher's next delay, in words, once it waits: it may be running just now.
+delay() {
+    local said=''
+    until_true 60 waits || fail "the crasher does not come to wait for its next start. The end of $node/agent.log:"
+    echo "$said"
+}
+waits() {
+    said=$(pods | jq -er "$words"'crasher | select(.restartDelay) | "\(.restartDelay / 1000) s\(if .restartReason then " (\(.restartReason))" else "" end)"')
+}
 
 prepare
 title "A node in $node"
@@ -69,10 +76,12 @@ from=$(now_ms)
 load_gentle -o text >/dev/null || fail "the policy cannot be loaded"
 echo "  loaded gentle-restart in $(ago "$from") s: exit code 1 is harmless, wait 3 s. The crasher's wait is judged anew …"
 appear 60 "its next start after 3 s" 'crasher.restartDelay == 3000'
-echo "  gentle-restart: the crasher's next start after $(delay)"
+after=$(delay)
+echo "  gentle-restart: the crasher's next start after $after"
 "$bin" policy revert restart >/dev/null || fail "the policy cannot be reverted"
 appear 60 "reverted: the default again" 'crasher.restartDelay > 3000'
-echo "  the default: the crasher's next start after $(delay)"
+after=$(delay)
+echo "  the default: the crasher's next start after $after"
 
 title "Where to look"
 cat <<TEXT
