@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rules::{Manifest, Rule};
 
+#[path = "tidy/deny.rs"]
+mod deny;
 #[path = "tidy/rules.rs"]
 mod rules;
 #[path = "tidy/samples.rs"]
@@ -222,6 +224,16 @@ fn the_lock_file_belongs_to_the_manifests_and_names_public_sources_only() {
         .output()
         .expect("run cargo");
     assert!(locked.status.success(), "{}", String::from_utf8_lossy(&locked.stderr));
+}
+
+#[test]
+fn licences_and_bans_of_deny_toml_hold() {
+    let mut command = std::process::Command::new(env!("CARGO"));
+    command.args(["metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", "x86_64-unknown-linux-gnu"]);
+    let output = command.current_dir(tree::root()).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    none("against deny.toml", &deny::denied(tree::read("deny.toml"), &metadata));
 }
 
 #[test]
