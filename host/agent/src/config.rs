@@ -85,14 +85,14 @@ pub fn load(flags: &Flags) -> Result<Loaded, ConfigError> {
     }
     layers::flags(flags, &mut tree, &mut found);
 
-    let mut errors = Findings::default();
+    let (mut errors, mut warnings) = (Findings::default(), Findings::default());
     let node_name = node_name(flags, &mut errors);
     let node_ips = node_ips(flags, &mut errors);
     // What spans several fields is only worth saying of fields that are right.
     if found.errors.is_empty() {
-        build::check(&tree, &mut errors);
+        build::check(&tree, &mut errors, &mut warnings);
     }
-    found.add(&Layer::Merged, errors, Findings::default());
+    found.add(&Layer::Merged, errors, warnings);
 
     let mut settings = Settings::below(&flags.root_dir, &node_name);
     settings.node_ips = node_ips;

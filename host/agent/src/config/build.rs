@@ -13,9 +13,9 @@ use crate::document::field::{At, Findings};
 use crate::settings::Settings;
 
 /// Checks what no field shows alone.
-pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings) {
+pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings, warnings: &mut Findings) {
     let tree = &Tree(tree);
-    gates::check(tree.0, errors);
+    gates::check(tree.0, errors, warnings);
     eviction::check_maps(tree.0, errors);
     if tree.flag("serializeImagePulls") && tree.int("maxParallelImagePulls").is_some_and(|pulls| pulls > 1) {
         let detail = "cannot be larger than 1 unless serializeImagePulls is false";
@@ -52,6 +52,10 @@ pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings) {
         if !endpoint.is_empty() && !socket.starts_with('/') {
             errors.invalid(&At::of(field), endpoint, "must be a Unix socket such as unix:///run/containerd/containerd.sock");
         }
+    }
+    let root = tree.text("cgroupRoot");
+    if root.split('/').any(|part| matches!(part, "." | "..")) {
+        errors.invalid(&At::of("cgroupRoot"), root, "must be a cgroup such as /node, without \".\" and \"..\" in its path");
     }
     let domain = tree.text("clusterDomain");
     if !domain.is_empty()

@@ -1,5 +1,5 @@
-//! Feature gates: those that are known, with the default of each. Nothing here switches anything yet: a gate may be named at its default,
-//! which is how this node behaves.
+//! Feature gates: those that are known, and how this node behaves. Nothing here switches anything yet: a gate may be named as the node
+//! behaves, or at its default.
 
 use serde_json::{Map, Value};
 
@@ -9,22 +9,11 @@ use crate::document::suggest;
 /// Gates that are on.
 const ON: &[&str] = &[
     "CPUCFSQuotaPeriod",
-    "ContainerCheckpoint",
     "ContainerRestartRules",
-    "DisableCPUQuotaWithExclusiveCPUs",
-    "DynamicResourceAllocation",
-    "EnvFiles",
     "HostnameOverride",
-    "ImageVolume",
-    "InPlacePodLevelResourcesVerticalScaling",
-    "InPlacePodVerticalScaling",
-    "InPlacePodVerticalScalingInitContainers",
     "KubeletCgroupDriverFromCRI",
     "KubeletCrashLoopBackOffMax",
-    "KubeletEnsureSecretPulledImages",
     "KubeletSeparateDiskGC",
-    "KubeletServiceAccountTokenForCredentialProviders",
-    "NodeSwap",
     "PLEGOnDemandRelist",
     "PodLevelResources",
     "PodLifecycleSleepAction",
@@ -32,13 +21,28 @@ const ON: &[&str] = &[
     "PodObservedGenerationTracking",
     "PodReadyToStartContainersCondition",
     "PreventStaticPodAPIReferences",
-    "ProcMountType",
     "RecursiveReadOnlyMounts",
-    "ResourceHealthStatus",
     "RestartAllContainersOnContainerExits",
-    "SELinuxMountReadWriteOncePod",
     "SidecarContainers",
     "SupplementalGroupsPolicy",
+];
+
+/// Gates that are on upstream, of features that this node does not have: it behaves as with the gate off.
+const MISSING: &[&str] = &[
+    "ContainerCheckpoint",
+    "DisableCPUQuotaWithExclusiveCPUs",
+    "DynamicResourceAllocation",
+    "EnvFiles",
+    "ImageVolume",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "KubeletEnsureSecretPulledImages",
+    "KubeletServiceAccountTokenForCredentialProviders",
+    "NodeSwap",
+    "ProcMountType",
+    "ResourceHealthStatus",
+    "SELinuxMountReadWriteOncePod",
     "UserNamespacesSupport",
 ];
 
@@ -66,16 +70,21 @@ const OFF: &[&str] = &[
 ];
 
 /// Names the gates that are not known, and those that would have to change how the node behaves.
-pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings) {
+pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings, warnings: &mut Findings) {
     let gates = tree.get("featureGates").and_then(Value::as_object);
     for (name, value) in gates.into_iter().flatten() {
         let at = At::of("featureGates").key(name);
         let Some(value) = value.as_bool() else { continue };
-        let known = if ON.contains(&name.as_str()) { Some(true) } else { OFF.contains(&name.as_str()).then_some(false) };
-        match known {
-            Some(default) if default == value => {}
-            Some(default) => errors.invalid(&at, value, format!("not supported yet: this node behaves as with {name}={default}")),
-            None => errors.unknown(&at, suggest::did_you_mean(name, ON.iter().chain(OFF).copied())),
+        let is_in = |list: &[&str]| list.contains(&name.as_str());
+        match (is_in(ON), is_in(OFF), is_in(MISSING)) {
+            (true, ..) if value => {}
+            (_, true, _) | (_, _, true) if !value => {}
+            // The default: nobody asks for anything by it.
+            (_, _, true) => warnings.ignored(&at, value, "this node does not have this feature yet"),
+            (on, off, _) if on || off => {
+                errors.invalid(&at, value, format!("not supported yet: this node behaves as with {name}={on}"));
+            }
+            _ => errors.unknown(&at, suggest::did_you_mean(name, ON.iter().chain(OFF).chain(MISSING).copied())),
         }
     }
 }

@@ -4,8 +4,8 @@
 //! API server) or only costs comfort is accepted with a warning.
 
 use super::schema::Shape::{
-    Any, Bool, BoolMap, Duration, Float, Int, Ints, Ip, Ips, Object, Objects, OneOf, Path, Quantity, Reservation,
-    SignalDurations, Text, TextMap, Texts, TextsMap, Thresholds,
+    Bool, BoolMap, Duration, DurationOrNanos, Float, Int, Ints, Ip, Ips, Object, Objects, OneOf, Path, Quantity, Reservation,
+    SignalDurations, Text, TextMap, Texts, TextsMap, TextsOf, Thresholds,
 };
 use super::schema::Stand::{Honoured, Ignored, Only, Refused};
 use super::schema::{Field, Shape, Stand};
@@ -43,9 +43,9 @@ pub(super) const FIELDS: &[Field] = &[
     row("readOnlyPort", "int32", "0", PORT, SERVER),
     row("tlsCertFile", "string", "''", Path, SERVER),
     row("tlsPrivateKeyFile", "string", "''", Path, SERVER),
-    row("tlsCipherSuites", "[]string", "null", Texts, SERVER),
+    row("tlsCipherSuites", "[]string", "null", TextsOf(CIPHER_SUITES), SERVER),
     row("tlsCurvePreferences", "[]int32", "null", Ints, SERVER),
-    row("tlsMinVersion", "string", "''", Text, SERVER),
+    row("tlsMinVersion", "string", "''", OneOf(TLS_VERSIONS), SERVER),
     row("rotateCertificates", "bool", "false", Bool, API),
     row("serverTLSBootstrap", "bool", "false", Bool, API),
     row("authentication", "KubeletAuthentication", "null", Object(AUTHENTICATION), Honoured),
@@ -184,9 +184,9 @@ pub(super) const FIELDS: &[Field] = &[
         OneOf(&["None", "TieredReservation"]),
         Only(&["None"], "memory reservation; a qos policy can set memory.min and memory.low"),
     ),
-    row("registerWithTaints", "[]v1.Taint", "null", Any, API),
+    row("registerWithTaints", "[]v1.Taint", "null", Objects(TAINT), API),
     row("registerNode", "*bool", "true", Bool, API),
-    row("tracing", "*tracingapi.TracingConfiguration", "null", Any, Ignored("this node exports no traces yet")),
+    row("tracing", "*tracingapi.TracingConfiguration", "null", Object(TRACING), Honoured),
     row("localStorageCapacityIsolation", "*bool", "true", Bool, Refused("switching local storage accounting off")),
     row("containerRuntimeEndpoint", "string", "unix:///run/containerd/containerd.sock", Text, Honoured),
     row("imageServiceEndpoint", "string", "''", Text, Honoured),
@@ -197,6 +197,52 @@ pub(super) const FIELDS: &[Field] = &[
 const VERIFICATION: &[&str] = &["AlwaysVerify", "NeverVerify", "NeverVerifyAllowlistedImages", "NeverVerifyPreloadedImages"];
 const TOPOLOGY: &[&str] = &["best-effort", "none", "restricted", "single-numa-node"];
 const HAIRPIN: &[&str] = &["hairpin-veth", "none", "promiscuous-bridge"];
+
+const TLS_VERSIONS: &[&str] = &["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"];
+
+/// Those that Go's TLS knows, the insecure ones too.
+const CIPHER_SUITES: &[&str] = &[
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_RSA_WITH_RC4_128_SHA",
+];
+
+const TAINT: &[Field] = &[
+    row("key", "string", "''", Text, Honoured),
+    row("value", "string", "''", Text, Honoured),
+    row("effect", "v1.TaintEffect", "''", OneOf(&["NoExecute", "NoSchedule", "PreferNoSchedule"]), Honoured),
+    row("timeAdded", "*metav1.Time", "null", Text, Honoured),
+];
+
+const TRACES: Stand = Ignored("this node exports no traces yet");
+const TRACING: &[Field] = &[
+    row("endpoint", "*string", "null", Text, TRACES),
+    row("samplingRatePerMillion", "*int32", "null", Int(0, 1_000_000), TRACES),
+];
 
 const AUTHENTICATION: &[Field] = &[
     row("x509", "KubeletX509Authentication", "null", Object(&[row("clientCAFile", "string", "''", Path, SERVER)]), Honoured),
@@ -245,11 +291,28 @@ const USER_NAMESPACES: &[Field] = &[row("idsPerPod", "*int64", "65536", Int(6553
 
 const LOGGING: &[Field] = &[
     row("format", "string", "text", OneOf(&["json", "text"]), Honoured),
-    row("flushFrequency", "any", "5s", Any, Ignored("log lines are written at once")),
+    row("flushFrequency", "TimeOrMetaDuration", "5s", DurationOrNanos, AT_ONCE),
     row("verbosity", "uint32", "0", Int(0, 10), Honoured),
-    row("vmodule", "any", "null", Any, Ignored("there are no Go files to choose from")),
-    row("options", "any", "null", Any, Ignored("log lines are written at once")),
+    row("vmodule", "VModuleConfiguration", "null", Objects(VMODULE), Ignored("there are no Go files to choose from")),
+    row(
+        "options",
+        "FormatOptions",
+        "null",
+        Object(&[
+            row("text", "TextOptions", "null", Object(OUTPUT), Honoured),
+            row("json", "JSONOptions", "null", Object(OUTPUT), Honoured),
+        ]),
+        Honoured,
+    ),
 ];
+
+const AT_ONCE: Stand = Ignored("log lines are written at once, and all to one stream");
+const OUTPUT: &[Field] = &[
+    row("splitStream", "bool", "false", Bool, AT_ONCE),
+    row("infoBufferSize", "resource.QuantityValue", "'0'", Quantity, AT_ONCE),
+];
+const VMODULE: &[Field] =
+    &[row("filePattern", "string", "''", Text, Honoured), row("verbosity", "uint32", "0", Int(0, 10), Honoured)];
 
 #[cfg(test)]
 mod tests {

@@ -38,6 +38,8 @@ pub(super) enum Shape {
     OneOf(&'static [&'static str]),
     /// Go's notation.
     Duration,
+    /// The same, or a number of nanoseconds.
+    DurationOrNanos,
     /// The API's notation, not negative.
     Quantity,
     /// An address.
@@ -45,6 +47,8 @@ pub(super) enum Shape {
     /// Relative to the file that states it.
     Path,
     Texts,
+    /// Texts out of a closed list; case counts.
+    TextsOf(&'static [&'static str]),
     Ips,
     Ints,
     /// Texts by name.
@@ -60,8 +64,6 @@ pub(super) enum Shape {
     SignalDurations,
     Object(&'static [Field]),
     Objects(&'static [Field]),
-    /// Left to others.
-    Any,
 }
 
 /// How far a field is honoured.
@@ -112,7 +114,7 @@ fn check_stand(value: &Value, field: &Field, at: &At, errors: &mut Findings, war
         }
         _ if is_default => {}
         Stand::Refused(missing) => errors.invalid(at, value.clone(), format!("not supported yet ({missing}): {only_default}")),
-        Stand::Ignored(reason) => warnings.invalid(at, value.clone(), format!("has no effect: {reason}")),
+        Stand::Ignored(reason) => warnings.ignored(at, value.clone(), *reason),
     }
 }
 
@@ -172,6 +174,7 @@ fn check_value(value: &Value, field: &Field, at: &At, errors: &mut Findings, war
             _ => wrong_type(entry, at, "a mapping", errors),
         }),
         Shape::Texts => each(value, at, errors, |entry, at, errors| scalar(entry, &Shape::Text, at, errors)),
+        Shape::TextsOf(list) => each(value, at, errors, |entry, at, errors| scalar(entry, &Shape::OneOf(list), at, errors)),
         Shape::Ips => each(value, at, errors, |entry, at, errors| scalar(entry, &Shape::Ip, at, errors)),
         Shape::Ints => each(value, at, errors, |entry, at, errors| scalar(entry, &Shape::Int(i64::MIN, i64::MAX), at, errors)),
         Shape::TextMap => every(value, at, errors, |_, entry, at, errors| scalar(entry, &Shape::Text, at, errors)),
@@ -221,10 +224,7 @@ fn every(value: &Value, at: &At, errors: &mut Findings, mut check: impl FnMut(&s
 
 fn scalar(value: &Value, shape: &Shape, at: &At, errors: &mut Findings) {
     match (shape, value) {
-        (Shape::Bool, Value::Bool(_))
-        | (Shape::Float, Value::Number(_))
-        | (Shape::Text | Shape::Path, Value::String(_))
-        | (Shape::Any, _) => {}
+        (Shape::Bool, Value::Bool(_)) | (Shape::Float, Value::Number(_)) | (Shape::Text | Shape::Path, Value::String(_)) => {}
         (Shape::Int(low, high), Value::Number(number)) => match number.as_i64() {
             Some(number) => errors.between(at, number, *low, *high),
             None => wrong_type(value, at, "a whole number", errors),
@@ -235,7 +235,8 @@ fn scalar(value: &Value, shape: &Shape, at: &At, errors: &mut Findings) {
                 errors.unsupported(at, text.as_str(), list);
             }
         }
-        (Shape::Duration, Value::String(text)) => {
+        (Shape::DurationOrNanos, Value::Number(number)) if number.is_u64() => {}
+        (Shape::Duration | Shape::DurationOrNanos, Value::String(text)) => {
             if let Err(why) = duration::parse(text) {
                 errors.invalid(at, text.as_str(), why);
             }
@@ -253,6 +254,7 @@ fn scalar(value: &Value, shape: &Shape, at: &At, errors: &mut Findings) {
         (Shape::Bool, _) => wrong_type(value, at, "true or false", errors),
         (Shape::Int(..), _) => wrong_type(value, at, "a whole number", errors),
         (Shape::Float, _) => wrong_type(value, at, "a number", errors),
+        (Shape::DurationOrNanos, _) => wrong_type(value, at, "a duration such as 5s, or a number of nanoseconds", errors),
         (Shape::Duration, _) => wrong_type(value, at, "a duration such as 30s or 1m30s", errors),
         (Shape::Quantity, _) => wrong_type(value, at, "a quantity such as 500m or 1Gi, in quotes", errors),
         _ => wrong_type(value, at, "a string", errors),
@@ -278,10 +280,20 @@ pub(super) fn from_text(field: &Field, text: &str) -> Value {
         Shape::Bool => bool_or_text(text),
         Shape::Int(..) => text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from),
         Shape::Float => text.parse::<f64>().map_or_else(|_| Value::from(text), Value::from),
-        Shape::Texts | Shape::Ips => text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(Value::from).collect(),
+        Shape::Texts | Shape::TextsOf(_) | Shape::Ips => {
+            text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(Value::from).collect()
+        }
         Shape::BoolMap => pairs(&["="], |value| value.to_lowercase().parse().map_or_else(|_| Value::from(value), Value::Bool)),
         Shape::TextMap | Shape::Reservation | Shape::SignalDurations => pairs(&["="], |value| Value::from(value)),
         Shape::Thresholds => pairs(&["<", "="], |value| Value::from(value)),
+        // `--register-with-taints`: key=value:effect, the value being optional.
+        Shape::Objects(_) => text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(taint).collect(),
         _ => Value::from(text),
     }
+}
+
+fn taint(text: &str) -> Value {
+    let Some((rest, effect)) = text.rsplit_once(':') else { return Value::from(text) };
+    let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
+    serde_json::json!({ "key": key, "value": value, "effect": effect })
 }

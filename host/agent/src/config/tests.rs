@@ -177,9 +177,50 @@ fn all_problems_come_together_and_name_their_layer() {
 fn what_has_no_effect_is_a_warning() {
     let world = World::new().config("rotateCertificates: true\nport: 10250\nauthentication: {x509: {clientCAFile: ca.crt}}\n");
     world.problems(&[
-        "config.yaml: rotateCertificates: Invalid value: true: has no effect: this node talks to no API server yet",
-        "config.yaml: authentication.x509.clientCAFile: Invalid value: \"ca.crt\": has no effect: this node serves no kubelet HTTPS endpoint yet",
+        "config.yaml: rotateCertificates: true has no effect: this node talks to no API server yet",
+        "config.yaml: authentication.x509.clientCAFile: \"ca.crt\" has no effect: this node serves no kubelet HTTPS endpoint yet",
     ]);
+    let world = World::new().config(
+        "port: 10251\nregisterWithTaints: [{key: a, effect: NoSchedule}]\ntracing: {endpoint: 'x:1', samplingRatePerMillion: 0}\n\
+         tlsMinVersion: VersionTLS12\ntlsCipherSuites: [TLS_AES_128_GCM_SHA256]\n\
+         logging: {flushFrequency: 10000000000, vmodule: [{filePattern: a, verbosity: 1}], options: {json: {infoBufferSize: '1'}}}\n",
+    );
+    world.problems(&[
+        "config.yaml: port: 10251 has no effect: this node serves no kubelet HTTPS endpoint yet",
+        "config.yaml: registerWithTaints: [{\"key\":\"a\",\"effect\":\"NoSchedule\"}] has no effect: this node talks to no API server yet",
+        "config.yaml: tracing.endpoint: \"x:1\" has no effect: this node exports no traces yet",
+        "config.yaml: tracing.samplingRatePerMillion: 0 has no effect: this node exports no traces yet",
+        "config.yaml: tlsMinVersion: \"VersionTLS12\" has no effect: this node serves no kubelet HTTPS endpoint yet",
+        "config.yaml: tlsCipherSuites: [\"TLS_AES_128_GCM_SHA256\"] has no effect: this node serves no kubelet HTTPS endpoint yet",
+        "config.yaml: logging.flushFrequency: 10000000000 has no effect: log lines are written at once, and all to one stream",
+        "config.yaml: logging.vmodule: [{\"filePattern\":\"a\",\"verbosity\":1}] has no effect: there are no Go files to choose from",
+        "config.yaml: logging.options.json.infoBufferSize: \"1\" has no effect: log lines are written at once, and all to one stream",
+    ]);
+}
+
+#[test]
+fn taints_are_read_from_their_flag_too() {
+    World::new().flag("register-with-taints", "a=b:NoSchedule,c:NoExecute").problems(&[
+        "flag --register-with-taints: registerWithTaints: \
+         [{\"key\":\"a\",\"value\":\"b\",\"effect\":\"NoSchedule\"},{\"key\":\"c\",\"value\":\"\",\"effect\":\"NoExecut… has no effect: \
+         this node talks to no API server yet",
+    ]);
+    World::new().flag("register-with-taints", "a:Never").problems(&[
+        "flag --register-with-taints: registerWithTaints[0].effect: Unsupported value: \"Never\": supported values: \"NoExecute\", \
+         \"NoSchedule\", \"PreferNoSchedule\"",
+    ]);
+}
+
+#[test]
+fn gates_of_what_is_not_there_may_be_off_and_are_told_when_on() {
+    let gates = |text: &str| World::new().config(&format!("featureGates: {{{text}}}\n"));
+    gates("InPlacePodVerticalScaling: false, EventedPLEG: false, PodLevelResources: true").problems(&[]);
+    gates("InPlacePodVerticalScaling: true").problems(&[
+        "configuration: featureGates[InPlacePodVerticalScaling]: true has no effect: this node does not have this feature yet",
+    ]);
+    let said = "not supported yet: this node behaves as with";
+    gates("EventedPLEG: true")
+        .problems(&[&format!("configuration: featureGates[EventedPLEG]: Invalid value: true: {said} EventedPLEG=false")]);
 }
 
 #[test]

@@ -42,6 +42,13 @@ pub enum Problem {
     TooLong(String),
     /// No such field.
     Unknown(String),
+    /// The value is right, and changes nothing.
+    Ignored {
+        /// The value.
+        value: String,
+        /// Why it changes nothing.
+        why: String,
+    },
 }
 
 impl fmt::Display for FieldError {
@@ -58,6 +65,7 @@ impl fmt::Display for FieldError {
             Problem::NotFound(value) => (format!("Not found: {value}"), String::new()),
             Problem::TooLong(detail) => ("Too long".to_owned(), detail.clone()),
             Problem::Unknown(detail) => ("Unknown field".to_owned(), detail.clone()),
+            Problem::Ignored { value, why } => (format!("{value} has no effect"), why.clone()),
         };
         write!(f, "{}: {words}", self.field)?;
         if !detail.is_empty() {
@@ -121,6 +129,11 @@ impl Findings {
     /// The value is wrong; `detail` says what would be right.
     pub fn invalid(&mut self, at: &At, value: impl Into<Value>, detail: impl Into<String>) {
         self.add(at, Problem::Invalid { value: shown(&value.into()), detail: detail.into() });
+    }
+
+    /// The value is right, and changes nothing: a warning.
+    pub fn ignored(&mut self, at: &At, value: impl Into<Value>, why: impl Into<String>) {
+        self.add(at, Problem::Ignored { value: shown(&value.into()), why: why.into() });
     }
 
     /// The value is not in the list.
