@@ -157,7 +157,7 @@ impl Agent {
             && effects.iter().any(|e| matches!(e, Effect::Decided(r) if r.asked.last().is_some_and(|(_, v)| v.answer.is_ok())))
             && let Err(error) = self.policies.commit(writes)
         {
-            tracing::warn!(error = chain(&error), "what a policy wanted to remember is lost");
+            tell::not_kept("what a policy wanted to remember is lost", &error);
         }
         for effect in effects {
             self.perform(effect);
@@ -251,7 +251,7 @@ impl Agent {
     fn stored(&self, result: Result<(), polylet_store::StoreError>) {
         if let Err(error) = result {
             self.metrics.store_failed();
-            tracing::warn!(error = chain(&error), "not stored");
+            tell::not_kept("not stored", &error);
         }
     }
 

@@ -1,5 +1,9 @@
 //! What is said to people: Kubernetes events and decisions as structured log lines, and their counts as metrics.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use k8s_openapi::api::core::v1::PodStatus;
 use polylet_core::decision::DecisionRecord;
 use polylet_core::effect::Rung;
@@ -70,7 +74,57 @@ pub fn decision(record: &DecisionRecord, metrics: &Metrics) {
     if !record.clamped.is_empty() {
         metrics.clamped(hook);
         let policy = record.asked.last().map(|(rung, _)| name(rung)).unwrap_or_default();
-        tracing::warn!(target: "policy", hook, policy, pod = record.pod, "answer changed: {}", record.clamped.join("; "));
+        if let Some(times) = CLAMPED.say(&format!("{hook} {policy}"), Instant::now()) {
+            let changes = record.clamped.join("; ");
+            tracing::warn!(target: "policy", hook, policy, pod = record.pod, times, "answer changed: {changes}");
+        }
+    }
+}
+
+static CLAMPED: Sparing = Sparing::new();
+static LOST: Sparing = Sparing::new();
+
+/// Something that could not be kept, in words that are always the same. On a full disk that is every write.
+pub fn not_kept(what: &'static str, error: &dyn std::error::Error) {
+    if let Some(times) = LOST.say(what, Instant::now()) {
+        tracing::warn!(error = crate::perform::chain(error), times, "{what}");
+    }
+}
+
+/// Says what happens again and again once at first, and then once a minute at most.
+struct Sparing(Mutex<BTreeMap<String, Said>>);
+
+/// When a thing was said, and how often it happened since.
+struct Said {
+    at: Instant,
+    since: u64,
+}
+
+impl Sparing {
+    const QUIET: Duration = Duration::from_secs(60);
+    /// Things kept apart; beyond them all begin anew.
+    const THINGS: usize = 64;
+
+    const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// How often it happened since it was last said, this time included; None where it is not to be said now.
+    fn say(&self, thing: &str, now: Instant) -> Option<u64> {
+        // Nothing is left half done by a panic.
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(said) = all.get_mut(thing) {
+            said.since += 1;
+            if now.saturating_duration_since(said.at) < Self::QUIET {
+                return None;
+            }
+            return Some(std::mem::replace(said, Said { at: now, since: 0 }).since);
+        }
+        if all.len() >= Self::THINGS {
+            all.clear();
+        }
+        all.insert(thing.to_owned(), Said { at: now, since: 0 });
+        Some(1)
     }
 }
 
@@ -85,6 +139,29 @@ fn name(rung: &Rung) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_happens_again_and_again_is_said_once_a_minute_with_how_often() {
+        let sparing = Sparing::new();
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        assert_eq!(sparing.say("a", at(0)), Some(1));
+        for second in 1..60 {
+            assert_eq!(sparing.say("a", at(second)), None, "{second}");
+        }
+        assert_eq!(sparing.say("b", at(59)), Some(1), "another thing");
+        assert_eq!(sparing.say("a", at(60)), Some(60));
+        assert_eq!(sparing.say("a", at(61)), None);
+        assert_eq!(sparing.say("a", at(1000)), Some(2));
+    }
+
+    #[test]
+    fn there_is_no_end_of_things_and_an_end_of_what_is_kept_of_them() {
+        let sparing = Sparing::new();
+        let now = Instant::now();
+        assert!((0..1000).all(|thing| sparing.say(&thing.to_string(), now) == Some(1)));
+        assert!(sparing.0.lock().unwrap().len() <= Sparing::THINGS);
+    }
 
     #[test]
     fn a_message_stays_one_line() {
