@@ -80,6 +80,13 @@ impl PolicyHost {
         Applied { bindings, changed, errors }
     }
 
+    /// What [`PolicyHost::apply`] would make of each binding of a scan, with nothing bound.
+    pub fn try_out(&self, scan: &Scan) -> Vec<Result<Arc<LoadedPolicy>, BindingError>> {
+        let place =
+            |binding| self.place(binding, scan, None).map(|place| place.policy).map_err(|error| refused(binding, scan, &error));
+        scan.bindings.iter().map(place).collect()
+    }
+
     /// Loads the default component and puts it on every ladder, below what is bound. None: the program was built without one.
     ///
     /// # Errors
@@ -213,8 +220,9 @@ fn refused(binding: &Binding, scan: &Scan, error: &LoadError) -> BindingError {
         LoadError::Component(crate::contract::ComponentError::OtherHook { .. }) => "spec.hook",
         _ => "spec.component",
     };
+    let files = ["yaml", "yml", "json"].map(|extension| scan.directory.join(format!("{}.{extension}", binding.name)));
     BindingError {
-        file: scan.directory.join(format!("{}.yaml", binding.name)),
+        file: files.iter().find(|file| file.exists()).unwrap_or(&files[0]).clone(),
         field: field.into(),
         problem: whole(error),
         hooks: vec![binding.hook],

@@ -121,6 +121,10 @@ pub fn check(component: &[u8]) -> Result<Contents, ComponentError> {
     if component.starts_with(b"\0asm\x01\0\0\0") {
         return Err(ComponentError::Module);
     }
+    if !component.starts_with(b"\0asm") {
+        let reason = "it does not begin with the bytes 00 61 73 6d, as WebAssembly does".into();
+        return Err(ComponentError::Malformed { reason });
+    }
     let (theirs, world) = decoded(component)?;
     let mut contents = Contents::default();
     for (key, item) in &theirs.worlds[world].imports {
@@ -162,7 +166,7 @@ fn decoded(component: &[u8]) -> Result<(Resolve, WorldId), ComponentError> {
     match panic::catch_unwind(AssertUnwindSafe(|| decode(component))) {
         Ok(Ok(DecodedWasm::Component(resolve, world))) => Ok((resolve, world)),
         Ok(Ok(DecodedWasm::WitPackage(..))) => Err(malformed("it holds interfaces only, and no code".into())),
-        Ok(Err(error)) => Err(malformed(error.root_cause().to_string())),
+        Ok(Err(error)) => Err(malformed(crate::failure::one_line(&error.root_cause().to_string()))),
         Err(_) => Err(malformed("the decoder gave up".into())),
     }
 }

@@ -45,7 +45,7 @@ pub struct Binding {
     pub name: String,
     /// `spec.hook`.
     pub hook: Hook,
-    /// `spec.component`, a path from the directory.
+    /// `spec.component`, a path below the directory.
     pub component: PathBuf,
     /// `spec.digest`.
     pub digest: PolicyDigest,
@@ -168,7 +168,7 @@ fn read_aside(file: &Path) -> Result<Binding, Vec<BindingError>> {
 fn parse(file: &Path, is_named: bool) -> Result<Binding, Vec<BindingError>> {
     let whole = |problem: String| vec![BindingError { file: file.into(), field: String::new(), problem, hooks: Vec::new() }];
     let read = || {
-        let open = File::open(file)?;
+        let open = crate::file::open(file)?;
         if open.metadata()?.len() > FILE_MAX {
             return Err(io::Error::other(format!("is longer than {FILE_MAX} bytes")));
         }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -322,7 +321,7 @@ impl fmt::Debug for PolicyHost {
 fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
     let failed = |cause| LoadError::Read { path: path.into(), cause };
     let mut bytes = Vec::new();
-    File::open(path).map_err(failed)?.take(COMPONENT_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    crate::file::open(path).map_err(failed)?.take(COMPONENT_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
 }
 

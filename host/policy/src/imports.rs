@@ -156,6 +156,8 @@ impl log::Host for Call {
         }
         if self.log_left > 0 {
             cut(&mut message, self.log_left);
+            // Shown on terminals and in the log of the agent, where it must not end a line and begin one of its own.
+            message = message.replace(char::is_control, " ");
             self.log_left = self.log_left.saturating_sub(message.len() + LINE_OVERHEAD);
             let level = match level {
                 log::Level::Debug => "debug",

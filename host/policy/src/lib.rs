@@ -29,6 +29,7 @@ mod digest;
 pub mod directory;
 mod engine;
 mod failure;
+mod file;
 pub mod host;
 mod imports;
 pub mod limits;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use polylet_core::question::Hook;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// No policy may use more memory than this, whatever its binding says: the size of a slot of the pool.
 pub const MEMORY_MAX: usize = 64 << 20;
@@ -46,6 +47,51 @@ pub struct Limits {
     pub log_bytes: usize,
 }
 
+impl LimitSpec {
+    /// As a binding writes them: only those that are said.
+    pub fn written(&self) -> Map<String, Value> {
+        let Self { fuel, timeout, memory, store_bytes, log_bytes } = *self;
+        let timeout = timeout.map(|timeout| format!("{}ms", timeout.as_millis()));
+        let all = [
+            ("fuel", fuel.map(Value::from)),
+            ("timeout", timeout.map(Value::from)),
+            ("memory", memory.map(Value::from)),
+            ("storeBytes", store_bytes.map(Value::from)),
+            ("logBytes", log_bytes.map(Value::from)),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+
+    /// These, and what `others` say where these say nothing.
+    pub fn or(self, others: &LimitSpec) -> Self {
+        Self {
+            fuel: self.fuel.or(others.fuel),
+            timeout: self.timeout.or(others.timeout),
+            memory: self.memory.or(others.memory),
+            store_bytes: self.store_bytes.or(others.store_bytes),
+            log_bytes: self.log_bytes.or(others.log_bytes),
+        }
+    }
+}
+
+/// A duration as bindings write it: `250ms`, `2s`.
+pub fn duration_of(text: &str) -> Option<Duration> {
+    match text.strip_suffix("ms") {
+        Some(number) => number.parse().ok().map(Duration::from_millis),
+        None => text.strip_suffix('s')?.parse().ok().map(Duration::from_secs),
+    }
+}
+
+/// A number of bytes as bindings write it: `65536`, `64Ki`, `8Mi`.
+pub fn bytes_of(text: &str) -> Option<u64> {
+    let (number, shift) = match text {
+        text if text.ends_with("Ki") => (&text[..text.len() - 2], 10),
+        text if text.ends_with("Mi") => (&text[..text.len() - 2], 20),
+        text => (text, 0),
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
 impl Limits {
     /// What a policy gets whose binding names no limit. A restart-sized question costs the default policy some ten thousand units of
     /// fuel, a ranking of 1,000 pods some hundred thousand.
@@ -55,6 +101,15 @@ impl Limits {
             Hook::Eviction => (200_000_000, Duration::from_secs(5)),
         };
         Self { fuel, timeout, memory: 16 << 20, store_bytes: 4 << 10, log_bytes: 4 << 10 }
+    }
+
+    /// The most that a binding may allow its policy: fuel, and time. All questions of a hook wait for the one that is asked: on a busy node
+    /// there is a probe or an end of a container every few milliseconds, and a ranking is rare.
+    pub fn most(hook: Hook) -> (u64, Duration) {
+        match hook {
+            Hook::Restart | Hook::Probe | Hook::Qos => (1_000_000_000, Duration::from_secs(1)),
+            Hook::Eviction => (10_000_000_000, Duration::from_secs(10)),
+        }
     }
 
     /// For describing and validating: what every hook gets at most.

@@ -103,7 +103,7 @@ fn what_is_wrong_is_named_with_its_field_its_value_and_what_would_be_right() {
         "a.yaml",
         &binding("a", "  hook: qos\n"),
         &[
-            "spec.component: Required value: the component's file, a path from this directory",
+            "spec.component: Required value: the component's file, a path below this directory",
             "spec.digest: Required value: the component's digest: \"sha256:\" and what `sha256sum` prints",
         ],
     );
@@ -123,10 +123,16 @@ fn what_is_wrong_is_named_with_its_field_its_value_and_what_would_be_right() {
     );
     check("a.yaml", &binding("a", &format!("{good}  limits: 5\n")), &["spec.limits: Invalid value: 5: must be a mapping"]);
     let limits = [
-        ("fuel: 1", "spec.limits.fuel: Invalid value: 1: must be a whole number from 1000 to 100000000000"),
-        ("fuel: lots", r#"spec.limits.fuel: Invalid value: "lots": must be a whole number from 1000 to 100000000000"#),
-        ("timeout: 5", r#"spec.limits.timeout: Invalid value: 5: must be a duration like "250ms" or "2s", from 1ms to 60s"#),
-        ("timeout: 2m", r#"spec.limits.timeout: Invalid value: "2m": must be a duration like "250ms" or "2s", from 1ms to 60s"#),
+        ("fuel: 1", "spec.limits.fuel: Invalid value: 1: must be a whole number from 1000 to 1000000000 for restart"),
+        ("fuel: lots", r#"spec.limits.fuel: Invalid value: "lots": must be a whole number from 1000 to 1000000000 for restart"#),
+        (
+            "timeout: 5",
+            r#"spec.limits.timeout: Invalid value: 5: must be a duration like "250ms" or "1s", from 1ms to 1s for restart"#,
+        ),
+        (
+            "timeout: 2s",
+            r#"spec.limits.timeout: Invalid value: "2s": must be a duration like "250ms" or "1s", from 1ms to 1s for restart"#,
+        ),
         (
             "memory: 1Gi",
             r#"spec.limits.memory: Invalid value: "1Gi": must be a number of bytes, or one with Ki or Mi, from 65536 to 67108864"#,
@@ -149,6 +155,66 @@ fn what_is_wrong_is_named_with_its_field_its_value_and_what_would_be_right() {
         let (_, text) = at("", &format!("{good}  limits: {{{limit}}}\n"));
         check("a.yaml", &text, &[expected]);
     }
+    let eviction = good.replace("restart", "eviction");
+    check("a.yaml", &binding("a", &format!("{eviction}  limits: {{timeout: 10s, fuel: 10000000000}}\n")), &[]);
+    check(
+        "a.yaml",
+        &binding("a", &format!("{eviction}  limits: {{timeout: 11s, fuel: 10000000001}}\n")),
+        &[
+            "spec.limits.fuel: Invalid value: 10000000001: must be a whole number from 1000 to 10000000000 for eviction",
+            r#"spec.limits.timeout: Invalid value: "11s": must be a duration like "250ms" or "1s", from 1ms to 10s for eviction"#,
+        ],
+    );
+    for component in ["/etc/passwd", "../a.wasm", "components/../../a.wasm"] {
+        let right = "must be a path below this directory, relative to it and without \"..\"";
+        check(
+            "a.yaml",
+            &binding("a", &good.replace("a.wasm", component)),
+            &[&format!("spec.component: Invalid value: {component:?}: {right}")],
+        );
+    }
+}
+
+/// Puts what is no regular file in the place of `file`; what is said of it.
+fn odd_files(folder: &Path, file: &str) -> Vec<String> {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let path = folder.join(file);
+    let mut said = Vec::new();
+    let mut look = |make: &dyn Fn()| {
+        make();
+        said.extend(scan(folder).unwrap().errors.iter().map(ToString::to_string));
+        fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
+    };
+    look(&|| mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap());
+    look(&|| fs::create_dir(&path).unwrap());
+    look(&|| drop(std::os::unix::net::UnixListener::bind(&path).unwrap()));
+    look(&|| std::os::unix::fs::symlink("/dev/zero", &path).unwrap());
+    look(&|| std::os::unix::fs::symlink(file, &path).unwrap());
+    said
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_by_name_and_holds_nobody_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.yaml");
+    let what = |kind| format!("{}: cannot be read: it is {kind}, not a regular file", path.display());
+    let expected = [
+        what("a named pipe"),
+        what("a directory"),
+        what("a socket"),
+        what("a device"),
+        format!("{}: cannot be read: Too many levels of symbolic links (os error 40)", path.display()),
+    ];
+    assert_eq!(odd_files(folder.path(), "a.yaml"), expected);
+}
+
+#[test]
+fn a_component_that_is_no_regular_file_is_refused_by_name() {
+    let node = Node::new();
+    let fifo = node.folder.path().join("a.wasm");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    node.write("a.yaml", &binding("a", &good_spec()));
+    assert_eq!(node.apply(), ["a.yaml: spec.component: read a.wasm: it is a named pipe, not a regular file"]);
 }
 
 #[test]
@@ -287,6 +353,73 @@ fn a_bad_edit_leaves_what_was_bound_and_says_why() {
     check(&bad, "one.yaml: spec.component: the component imports wasi:clocks/wall-clock@");
     node.write("one.yaml", &text);
     assert!(node.apply().is_empty());
+}
+
+#[test]
+fn a_bad_edit_is_not_taken_for_nothing_bound() {
+    let node = Node::new();
+    let path = node.folder.path();
+    node.install("one", &guest::waits(1));
+    node.install("two", &guest::waits(2));
+    let file = path.join("two.yaml");
+    let good = fs::read_to_string(&file).unwrap();
+    let unclear = |problem: &str| {
+        format!("it is not clear what is bound to restart: {}: {problem}; mend this file or remove it", file.display())
+    };
+    // What hook it is for cannot be known, or can.
+    node.write("two.yaml", "- nonsense");
+    let mapping = "must be a mapping with apiVersion: policy.polylet.io/v1alpha1 and kind: PolicyBinding";
+    assert_eq!(unbind(path, Hook::Restart).unwrap_err().to_string(), unclear(mapping));
+    assert!(unbind(path, Hook::Qos).unwrap_err().to_string().starts_with("it is not clear what is bound to qos: "));
+    node.write("two.yaml", &good.replace("spec:", "spek: 1\nspec:"));
+    let unknown = unbind(path, Hook::Restart).unwrap_err().to_string();
+    assert!(
+        unknown.starts_with("it is not clear what is bound to restart: ") && unknown.contains("two.yaml: spek: "),
+        "{unknown}"
+    );
+    let other = format!("nothing is bound to qos in {}", path.display());
+    assert_eq!(unbind(path, Hook::Qos).unwrap_err().to_string(), other);
+    // To bind under the same name mends it, and what came before it is still there to revert to.
+    node.install("two", &guest::waits(3));
+    assert!(node.apply().is_empty());
+    assert_eq!((node.ladder().as_str(), node.delay()), ("two", Some(3)));
+    assert_eq!(revert(path, Hook::Restart).unwrap().unwrap().name, "one");
+}
+
+#[test]
+fn limits_stay_where_a_binding_of_the_same_name_takes_its_place() {
+    let node = Node::new();
+    let put = |name, limits| {
+        let what = Install { name, hook: Hook::Restart, component: &guest::waits(1), config: json!({}), limits };
+        install(node.folder.path(), &what)
+    };
+    let limits = LimitSpec { fuel: Some(1_000_000), memory: Some(1 << 20), ..LimitSpec::default() };
+    assert_eq!(put("one", limits).unwrap().limits, limits);
+    let more = LimitSpec { fuel: Some(2_000_000), ..LimitSpec::default() };
+    assert_eq!(put("one", more).unwrap().limits, LimitSpec { fuel: Some(2_000_000), ..limits });
+    assert_eq!(put("other", LimitSpec::default()).unwrap().limits, LimitSpec::default());
+    let too_much = LimitSpec { timeout: Some(std::time::Duration::from_secs(60)), ..LimitSpec::default() };
+    assert_eq!(
+        put("other", too_much).unwrap_err().to_string(),
+        "this cannot be bound: spec.limits.timeout: Invalid value: \"60000ms\": must be a duration like \"250ms\" or \"1s\", \
+         from 1ms to 1s for restart"
+    );
+    assert_eq!(scan(node.folder.path()).unwrap().bindings[0].limits, LimitSpec::default());
+}
+
+#[test]
+fn a_directory_is_tried_out_without_binding_anything() {
+    let node = Node::new();
+    node.install("one", &guest::waits(1));
+    fs::write(node.folder.path().join("text.wasm"), "text").unwrap();
+    let digest = digest_of(b"text");
+    node.write("two.yaml", &binding("two", &format!("  hook: qos\n  component: text.wasm\n  digest: {digest}\n")));
+    let scan = scan(node.folder.path()).unwrap();
+    let tried = node.host.try_out(&scan);
+    assert_eq!(tried[0].as_ref().unwrap().name(), "one");
+    let error = tried[1].as_ref().unwrap_err().to_string();
+    assert!(error.contains("two.yaml: spec.component: the component is not a WebAssembly component: "), "{error}");
+    assert_eq!(node.ladder(), "");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use polylet_core::question::Hook;
 use serde_json::{Map, Value, json};
 
-use super::parse::is_label;
-use super::{API_VERSION, Binding, COMPONENTS, GOOD, KIND, PREVIOUS, is_binding, read, read_aside};
+use super::parse::{binding as parse, is_label};
+use super::{API_VERSION, Binding, BindingError, COMPONENTS, GOOD, KIND, PREVIOUS, is_binding, read, read_aside};
 use crate::digest::{digest_of, hex_of};
 use crate::limits::LimitSpec;
 
@@ -25,7 +25,7 @@ pub struct Install<'a> {
     pub component: &'a [u8],
     /// Its configuration.
     pub config: Value,
-    /// Its limits.
+    /// Its limits. What they leave open stays as a binding of the same name has it.
     pub limits: LimitSpec,
 }
 
@@ -48,6 +48,12 @@ pub enum DirectoryError {
     Name {
         /// The name.
         name: String,
+    },
+    /// What is to be bound does not make a binding.
+    #[error("this cannot be bound: {problem}")]
+    Invalid {
+        /// The first field that is wrong, and what would be right.
+        problem: String,
     },
     /// The name is another hook's.
     #[error("the name {name} is taken by the binding for {}; choose another, or unbind that first", hook.as_str())]
@@ -92,6 +98,14 @@ pub fn install(directory: &Path, install: &Install<'_>) -> Result<Binding, Direc
         return Err(DirectoryError::Name { name: install.name.into() });
     }
     let locked = Locked::new(directory)?;
+    let target = locked.file(install.name);
+    if let Ok(other) = read(&target)
+        && other.hook != install.hook
+    {
+        return Err(DirectoryError::Taken { name: other.name, hook: other.hook });
+    }
+    let current = locked.bound(install.hook, Some(&target))?;
+    let before = current.as_ref().map(|(_, binding)| binding).filter(|binding| binding.name == install.name);
     let digest = digest_of(install.component);
     let binding = Binding {
         name: install.name.into(),
@@ -99,19 +113,20 @@ pub fn install(directory: &Path, install: &Install<'_>) -> Result<Binding, Direc
         component: Path::new(COMPONENTS).join(format!("sha256-{}.wasm", hex_of(&digest))),
         digest,
         config: install.config.clone(),
-        limits: install.limits,
+        limits: before.map_or(install.limits, |before| install.limits.or(&before.limits)),
     };
-    let target = locked.file(&binding.name);
-    if let Ok(other) = read(&target)
-        && other.hook != install.hook
-    {
-        return Err(DirectoryError::Taken { name: other.name, hook: other.hook });
-    }
-    let current = locked.bound(install.hook)?;
+    readable(&target, &binding)?;
     locked.write(&binding.component_in(directory), install.component)?;
     locked.replace(install.hook, current, Some(&binding))?;
     locked.drop_unused();
     Ok(binding)
+}
+
+/// What is written must be what the agent would take.
+fn readable(file: &Path, binding: &Binding) -> Result<(), DirectoryError> {
+    let Err(errors) = parse(file, document(binding).as_bytes(), true) else { return Ok(()) };
+    let first = errors.first().map(|error| format!("{}: {}", error.field, error.problem));
+    Err(DirectoryError::Invalid { problem: first.unwrap_or_default() })
 }
 
 /// Puts back the generation before this one, which becomes the one to revert to. None: nothing was bound then.
@@ -126,7 +141,8 @@ pub fn revert(directory: &Path, hook: Hook) -> Result<Option<Binding>, Directory
         Err(_) if locked.aside(PREVIOUS, hook, "none").exists() => None,
         Err(_) => return Err(DirectoryError::NothingBefore { hook, directory: directory.into() }),
     };
-    let current = locked.bound(hook)?;
+    let target = before.as_ref().map(|binding| locked.file(&binding.name));
+    let current = locked.bound(hook, target.as_deref())?;
     locked.replace(hook, current, before.as_ref())?;
     Ok(before)
 }
@@ -137,7 +153,7 @@ pub fn revert(directory: &Path, hook: Hook) -> Result<Option<Binding>, Directory
 /// [`DirectoryError`]: nothing has changed.
 pub fn unbind(directory: &Path, hook: Hook) -> Result<Binding, DirectoryError> {
     let locked = Locked::new(directory)?;
-    let current = locked.bound(hook)?.ok_or_else(|| DirectoryError::NotBound { hook, directory: directory.into() })?;
+    let current = locked.bound(hook, None)?.ok_or_else(|| DirectoryError::NotBound { hook, directory: directory.into() })?;
     locked.replace(hook, Some(current.clone()), None)?;
     Ok(current.1)
 }
@@ -179,10 +195,21 @@ impl<'a> Locked<'a> {
         entries.map(|entry| entry.path()).filter(|path| is_binding(path)).collect()
     }
 
-    /// What is bound to the hook, with its file.
-    fn bound(&self, hook: Hook) -> Result<Option<(PathBuf, Binding)>, DirectoryError> {
-        let read = self.files().into_iter().filter_map(|file| Some((file.clone(), read(&file).ok()?)));
-        let mut bound: Vec<_> = read.filter(|(_, binding)| binding.hook == hook).collect();
+    /// What is bound to the hook, with its file. A file that cannot be read may be what is bound, unless it is to be `replaced`.
+    fn bound(&self, hook: Hook, replaced: Option<&Path>) -> Result<Option<(PathBuf, Binding)>, DirectoryError> {
+        let mut bound = Vec::new();
+        for file in self.files() {
+            match read(&file) {
+                Ok(binding) if binding.hook == hook => bound.push((file, binding)),
+                Err(errors) if replaced != Some(file.as_path()) => {
+                    let concerns = |error: &&BindingError| error.hooks.is_empty() || error.hooks.contains(&hook);
+                    if let Some(error) = errors.iter().find(concerns) {
+                        return Err(DirectoryError::Unclear { hook, problem: format!("{error}; mend this file or remove it") });
+                    }
+                }
+                _ => {}
+            }
+        }
         if bound.len() > 1 {
             let names: Vec<String> = bound.into_iter().map(|(file, _)| file.display().to_string()).collect();
             return Err(DirectoryError::Unclear { hook, problem: format!("{} all claim it", names.join(" and ")) });
@@ -192,12 +219,16 @@ impl<'a> Locked<'a> {
 
     /// Puts `next` in the place of `current`, which is kept as the generation before.
     fn replace(&self, hook: Hook, current: Option<(PathBuf, Binding)>, next: Option<&Binding>) -> Result<(), DirectoryError> {
-        let (kept, none) = (self.aside(PREVIOUS, hook, "yaml"), self.aside(PREVIOUS, hook, "none"));
-        let (keep, other) = if current.is_some() { (&kept, &none) } else { (&none, &kept) };
-        let text = current.as_ref().map(|(_, binding)| document(binding)).unwrap_or_default();
-        self.write(keep, text.as_bytes())?;
-        self.remove(other)?;
         let target = next.map(|binding| self.file(&binding.name));
+        // A file that cannot be read cannot be kept either: what came before it stays the one to revert to.
+        let damaged = target.as_ref().is_some_and(|file| fs::symlink_metadata(file).is_ok() && read(file).is_err());
+        if current.is_some() || !damaged {
+            let (kept, none) = (self.aside(PREVIOUS, hook, "yaml"), self.aside(PREVIOUS, hook, "none"));
+            let (keep, other) = if current.is_some() { (&kept, &none) } else { (&none, &kept) };
+            let text = current.as_ref().map(|(_, binding)| document(binding)).unwrap_or_default();
+            self.write(keep, text.as_bytes())?;
+            self.remove(other)?;
+        }
         if let (Some(target), Some(binding)) = (&target, next) {
             self.write(target, document(binding).as_bytes())?;
         }
@@ -250,18 +281,7 @@ impl<'a> Locked<'a> {
 
 /// The file of a binding.
 fn document(binding: &Binding) -> String {
-    let mut limits = Map::new();
-    let LimitSpec { fuel, timeout, memory, store_bytes, log_bytes } = binding.limits;
-    let timeout = timeout.map(|timeout| format!("{}ms", timeout.as_millis()));
-    for (name, value) in [
-        ("fuel", fuel.map(Value::from)),
-        ("timeout", timeout.map(Value::from)),
-        ("memory", memory.map(Value::from)),
-        ("storeBytes", store_bytes.map(Value::from)),
-        ("logBytes", log_bytes.map(Value::from)),
-    ] {
-        limits.extend(value.map(|value| (name.to_owned(), value)));
-    }
+    let limits = binding.limits.written();
     let mut spec = Map::from_iter([
         ("hook".to_owned(), json!(binding.hook.as_str())),
         ("component".to_owned(), json!(binding.component)),

@@ -1,6 +1,6 @@
 //! A binding's file as a binding. Every error names the field, the value and what would be right.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use polylet_core::question::Hook;
@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 use super::field::{Fields, Findings, invalid};
 use super::{API_VERSION, Binding, BindingError, KIND};
 use crate::digest::is_digest;
-use crate::limits::{LimitSpec, MEMORY_MAX};
+use crate::limits::{LimitSpec, Limits, MEMORY_MAX, bytes_of, duration_of};
 
-/// Bounds of what a binding may allow its policy.
-const FUEL: std::ops::RangeInclusive<u64> = 1_000..=100_000_000_000;
-const TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
+/// Bounds of what a binding may allow its policy; those above of fuel and time are the hook's: [`Limits::most`].
+const FUEL_LEAST: u64 = 1_000;
+const TIMEOUT_LEAST: Duration = Duration::from_millis(1);
 const MEMORY: std::ops::RangeInclusive<u64> = (64 << 10)..=MEMORY_MAX as u64;
 const STORE: std::ops::RangeInclusive<u64> = 0..=(1 << 20);
 const LOG: std::ops::RangeInclusive<u64> = 0..=(256 << 10);
@@ -68,7 +68,11 @@ fn walk(stem: Option<&str>, document: &Map<String, Value>, found: &mut Findings)
                 None
             })
         });
-        let component = spec.text("component", "the component's file, a path from this directory", found).map(PathBuf::from);
+        let at = spec.at("component");
+        let component = spec.text("component", "the component's file, a path below this directory", found).and_then(|text| {
+            let right = "must be a path below this directory, relative to it and without \"..\"";
+            if is_below(text) { Some(PathBuf::from(text)) } else { invalid(found, at, &json!(text), right) }
+        });
         let at = spec.at("digest");
         let digest =
             spec.text("digest", "the component's digest: \"sha256:\" and what `sha256sum` prints", found).and_then(|text| {
@@ -76,7 +80,7 @@ fn walk(stem: Option<&str>, document: &Map<String, Value>, found: &mut Findings)
                 if is_digest(text) { Some(text) } else { invalid(found, at, &json!(text), right) }
             });
         let config = spec.get("config").cloned().unwrap_or_else(|| json!({}));
-        let limits = spec.object("limits", false, found).map(|limits| limit_spec(limits, found)).unwrap_or_default();
+        let limits = spec.object("limits", false, found).map(|limits| limit_spec(limits, hook, found)).unwrap_or_default();
         spec.finish(found);
         Some((hook?, component?, digest?, config, limits))
     });
@@ -104,18 +108,22 @@ fn named(stem: Option<&str>, at: String, name: &str, found: &mut Findings) -> Op
     }
 }
 
-fn limit_spec(mut limits: Fields<'_>, found: &mut Findings) -> LimitSpec {
+/// Of a hook that is not known nothing is said beyond what no hook may have.
+fn limit_spec(mut limits: Fields<'_>, hook: Option<Hook>, found: &mut Findings) -> LimitSpec {
+    let (fuel, timeout) = Limits::most(hook.unwrap_or(Hook::Eviction));
+    let of = hook.map(|hook| format!(" for {}", hook.as_str())).unwrap_or_default();
     let within = |range: &std::ops::RangeInclusive<u64>| format!("from {} to {}", range.start(), range.end());
     let bytes = |range: std::ops::RangeInclusive<u64>| {
-        move |value: &Value| quantity(value).filter(|n| range.contains(n)).and_then(|n| usize::try_from(n).ok())
+        move |value: &Value| amount(value).filter(|n| range.contains(n)).and_then(|n| usize::try_from(n).ok())
     };
     let right = |range| format!("must be a number of bytes, or one with Ki or Mi, {}", within(range));
+    let right_fuel = format!("must be a whole number from {FUEL_LEAST} to {fuel}{of}");
+    let right_timeout = format!("must be a duration like \"250ms\" or \"1s\", from 1ms to {}s{of}", timeout.as_secs());
     let spec = LimitSpec {
-        fuel: limits.optional("fuel", &format!("must be a whole number {}", within(&FUEL)), found, |value| {
-            value.as_u64().filter(|fuel| FUEL.contains(fuel))
-        }),
-        timeout: limits.optional("timeout", "must be a duration like \"250ms\" or \"2s\", from 1ms to 60s", found, |value| {
-            duration(value.as_str()?).filter(|timeout| TIMEOUT.contains(timeout))
+        fuel: limits
+            .optional("fuel", &right_fuel, found, |value| value.as_u64().filter(|found| (FUEL_LEAST..=fuel).contains(found))),
+        timeout: limits.optional("timeout", &right_timeout, found, |value| {
+            duration_of(value.as_str()?).filter(|found| (TIMEOUT_LEAST..=timeout).contains(found))
         }),
         memory: limits.optional("memory", &right(&MEMORY), found, bytes(MEMORY)),
         store_bytes: limits.optional("storeBytes", &right(&STORE), found, bytes(STORE)),
@@ -129,21 +137,13 @@ fn hook(text: &str) -> Option<Hook> {
     Hook::ALL.into_iter().find(|hook| hook.as_str() == text)
 }
 
-fn duration(text: &str) -> Option<Duration> {
-    match text.strip_suffix("ms") {
-        Some(number) => number.parse().ok().map(Duration::from_millis),
-        None => text.strip_suffix('s')?.parse().ok().map(Duration::from_secs),
-    }
+fn amount(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| bytes_of(value.as_str()?))
 }
 
-fn quantity(value: &Value) -> Option<u64> {
-    let Some(text) = value.as_str() else { return value.as_u64() };
-    let (number, shift) = match text {
-        text if text.ends_with("Ki") => (&text[..text.len() - 2], 10),
-        text if text.ends_with("Mi") => (&text[..text.len() - 2], 20),
-        text => (text, 0),
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+/// Whether a path leads nowhere but below the directory that it starts from, links aside.
+fn is_below(path: &str) -> bool {
+    Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 /// A label as DNS and the API have it.
