@@ -14,6 +14,7 @@ pub mod eviction;
 pub mod probe;
 pub mod qos;
 pub mod restart;
+mod unknown;
 
 /// The four judgements. `Assess` and `Rank` are the two functions of the eviction hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -180,8 +181,8 @@ pub struct Facts {
     /// By name; a name that is not there is not known.
     #[serde(default)]
     pub numbers: BTreeMap<String, i64>,
-    /// By table, then column; every column of a table has one value per row. `i64::MIN` stands for "not known".
-    #[serde(default)]
+    /// By table, then column; every column of a table has one value per row. `i64::MIN` stands for "not known"; in JSON it is null.
+    #[serde(default, with = "unknown")]
     pub tables: BTreeMap<String, BTreeMap<String, Vec<i64>>>,
 }
 
