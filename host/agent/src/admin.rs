@@ -79,7 +79,10 @@ impl Admin for NodeAdmin {
                     let (reply, answer) = oneshot::channel();
                     reload.send(reply).await.map_err(|_| refuse(503, "the agent is stopping"))?;
                     let errors = answer.await.map_err(|_| refuse(503, "the agent is stopping"))?;
-                    Ok(json!({"generation": policies.bindings().generation, "errors": errors}))
+                    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                    let refused: Vec<Value> =
+                        errors.iter().map(|error| json!({"binding": error.name(), "hooks": error.hooks})).collect();
+                    Ok(json!({"generation": policies.bindings().generation, "errors": texts, "refused": refused}))
                 }
             }
         })

@@ -1,5 +1,6 @@
 //! The command line: one place that knows all commands. Each prints for people, or JSON with `-o json`.
 
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use polylet_server::AdminClient;
 use serde_json::Value;
 
 mod policy;
+mod question;
 mod show;
 
 use crate::config::{self, Loaded};
@@ -76,6 +78,8 @@ pub(crate) enum Output {
     /// For people
     #[default]
     Text,
+    /// For people, with every column
+    Wide,
     /// For tools
     Json,
 }
@@ -99,7 +103,8 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("Error: {error:#}");
+            // Nobody may be left to read it.
+            let _ = writeln!(std::io::stderr(), "Error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -123,7 +128,8 @@ async fn ask(command: Command) -> anyhow::Result<()> {
         Command::Run(_) => bail!("run is not a question"),
         Command::Pods { ask } => {
             let pods = AdminClient::new(&ask.socket).get("/v1/pods").await?;
-            print(&ask, &pods, show::pods)
+            let now = jiff::Timestamp::now();
+            print(&ask, &pods, |pods| show::pods(pods, now, ask.output == Output::Wide))
         }
         Command::Node { ask } => {
             let node = AdminClient::new(&ask.socket).get("/v1/node").await?;
@@ -131,13 +137,8 @@ async fn ask(command: Command) -> anyhow::Result<()> {
         }
         Command::Policy(command) => policy::run(command).await,
         Command::Explain { manifest, flags, output } => {
-            let Loaded { settings, .. } = config::load(&flags)?;
-            let explained = crate::explain::explain(&manifest, &settings)?;
-            match output {
-                Output::Json => println!("{}", serde_json::to_string_pretty(&explained)?),
-                Output::Text => print!("{}", show::explained(&explained)),
-            }
-            Ok(())
+            let explained = crate::explain::explain(&manifest, &config::load(&flags)?)?;
+            show(output, &explained, show::explained)
         }
         Command::Version { ask } => {
             let runtime = AdminClient::new(&ask.socket).get("/v1/version").await.ok();
@@ -152,15 +153,28 @@ async fn ask(command: Command) -> anyhow::Result<()> {
 }
 
 /// Prints a value, as the arguments want it.
-pub(crate) fn print(ask: &AskArgs, value: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
-    match ask.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(value)?),
-        Output::Text => print!("{}", text(value)),
-    }
-    Ok(())
+fn print(ask: &AskArgs, value: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
+    show(ask.output, value, text)
 }
 
-pub(crate) fn hook(text: &str) -> Result<Hook, String> {
+fn show(output: Output, value: &Value, text: impl FnOnce(&Value) -> String) -> anyhow::Result<()> {
+    match output {
+        Output::Json => out(&(serde_json::to_string_pretty(value)? + "\n")),
+        Output::Text | Output::Wide => out(&text(value)),
+    }
+}
+
+/// Writes to standard output. A reader that has had enough ends this program without a word, as it ends others: with the status that the
+/// shell shows for the signal SIGPIPE.
+fn out(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(128 + 13),
+        done => done.context("write to standard output"),
+    }
+}
+
+fn hook(text: &str) -> Result<Hook, String> {
     Hook::ALL
         .into_iter()
         .find(|hook| hook.as_str() == text)

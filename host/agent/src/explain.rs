@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1;
 use polylet_core::ask;
 use polylet_core::id::ContainerName;
 use polylet_core::observed::Image;
-use polylet_core::pod::{Pod, Source};
+use polylet_core::pod::{Container, Pod, Source};
 use polylet_core::question::qos::Placement;
 use polylet_core::question::{Answer, NodeFacts};
 use polylet_core::record::PodRecord;
@@ -16,11 +16,25 @@ use polylet_machine::cgroup::{CgroupName, Driver, LimitOptions, PodLimits, pod_l
 use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::volume;
 use polylet_runtime::cri::{ContainerConfig, PodSandboxConfig};
-use polylet_runtime::{ContainerInputs, NodeContext, ResolvConf, Translated, container_config, sandbox_config};
+use polylet_runtime::{
+    ContainerInputs, HandlerFeatures, NodeContext, ResolvConf, Translated, container_config, message_json, sandbox_config,
+    spec_container,
+};
 use serde_json::{Value, json};
 
+use crate::config::Loaded;
 use crate::settings::{Found, Settings};
 use crate::source::{Origin, load};
+
+/// Stands for the image's own user where only root would be refused: no image has been looked at.
+const SOME_USER: i64 = 65_534;
+
+/// What is shown without having been asked for.
+const NOTES: &[&str] = &[
+    "placement and cgroup are the default policy's answer: a policy that is bound to qos may give another",
+    "no runtime was asked: it is taken to have user namespaces and recursive read-only mounts",
+    "the image's own user, addresses and files of the pod are not known yet, and left out",
+];
 
 /// A pod as this node would run it. The image's own user, addresses and files are not known yet: they are left out.
 pub struct Plan {
@@ -38,6 +52,8 @@ pub struct Plan {
     pub sandbox: Translated<PodSandboxConfig>,
     /// Those that would make its containers, in order.
     pub containers: Vec<(ContainerName, ContainerConfig)>,
+    /// What the node would say about it.
+    pub warnings: Vec<String>,
 }
 
 /// What this node would do with the pod of a manifest.
@@ -107,12 +123,13 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
         huge_page_sizes: vec![],
         masked_paths: vec![],
         selinux: false,
-        runtime_handlers: std::collections::BTreeMap::new(),
+        runtime_handlers: [(String::new(), HandlerFeatures { recursive_read_only_mounts: true, user_namespaces: true })].into(),
     };
     let sandbox = sandbox_config(&node, &pod, 0, &parent)?;
+    let mut warnings: Vec<String> = sandbox.warnings.iter().map(said).collect();
     let mut containers = Vec::new();
     for (place, container) in pod.init_containers().chain(pod.app_containers()).enumerate() {
-        let image = Image { id: container.image.clone(), reference: container.image.clone(), uid: Some(0), ..Image::default() };
+        let image = Image { id: container.image.clone(), reference: container.image.clone(), uid: Some(SOME_USER), ..Image::default() };
         let inputs = ContainerInputs {
             pod: &pod,
             container,
@@ -126,20 +143,27 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
             volumes: &|name| volume::volume_path(&node.paths, &pod, name),
             target: None,
         };
-        let config = container_config(&node, &inputs).with_context(|| format!("container {}", container.name))?;
+        let mut config = container_config(&node, &inputs).with_context(|| format!("container {}", container.name))?;
+        if !names_a_user(&pod, container)
+            && let Some(security) = config.message.linux.as_mut().and_then(|linux| linux.security_context.as_mut())
+        {
+            security.run_as_user = None;
+        }
+        warnings.extend(config.warnings.iter().map(said));
         containers.push((container.name.clone(), config.message));
     }
-    Ok(Plan { object, placement, cgroup_parent: parent, limits, sandbox, containers, pod })
+    Ok(Plan { object, placement, cgroup_parent: parent, limits, sandbox, containers, warnings, pod })
 }
 
-/// The same, for people and tools.
+/// The same as a JSON object, for people and tools.
 ///
 /// # Errors
 /// As [`plan`].
-pub fn explain(manifest: &Path, settings: &Settings) -> anyhow::Result<Value> {
-    let Plan { object, pod, placement, cgroup_parent, limits, sandbox, containers } = plan(manifest, settings)?;
-    let containers: Vec<Value> =
-        containers.iter().map(|(name, message)| json!({"name": name.as_str(), "message": format!("{message:#?}")})).collect();
+pub fn explain(manifest: &Path, configuration: &Loaded) -> anyhow::Result<Value> {
+    let Plan { object, pod, placement, cgroup_parent, limits, sandbox, containers, warnings } =
+        plan(manifest, &configuration.settings)?;
+    let warnings: Vec<String> = configuration.warnings.iter().map(ToString::to_string).chain(warnings).collect();
+    let containers = containers.iter().map(|(_, message)| message_json("runtime.v1.ContainerConfig", message));
     Ok(json!({
         "name": pod.name,
         "namespace": pod.namespace,
@@ -154,9 +178,74 @@ pub fn explain(manifest: &Path, settings: &Settings) -> anyhow::Result<Value> {
             "memory.limit (bytes)": limits.memory,
             "pids.limit": limits.pids,
         },
-        "warnings": sandbox.warnings.iter().map(|(reason, text)| format!("{reason}: {text}")).collect::<Vec<_>>(),
+        "notes": NOTES,
+        "warnings": warnings,
         "object": &*object,
-        "sandbox": format!("{:#?}", sandbox.message),
-        "containers": containers,
+        "sandbox": message_json("runtime.v1.PodSandboxConfig", &sandbox.message)?,
+        "containers": containers.collect::<Result<Vec<_>, _>>()?,
     }))
+}
+
+fn said((reason, text): &(&'static str, String)) -> String {
+    format!("{reason}: {text}")
+}
+
+/// Whether the manifest says who the container runs as; else the image does.
+fn names_a_user(pod: &Pod, container: &Container) -> bool {
+    let of_pod = pod.object.spec.as_ref().and_then(|spec| spec.security_context.as_ref()?.run_as_user);
+    let own = spec_container(pod, container).and_then(|spec| spec.security_context.as_ref()?.run_as_user);
+    own.or(of_pod).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Layer, Problem};
+    use crate::settings::Settings;
+
+    fn explained(spec: &str) -> Value {
+        let directory = tempfile::tempdir().unwrap();
+        let manifest = directory.path().join("web.yaml");
+        std::fs::write(&manifest, format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec: {spec}\n")).unwrap();
+        let mut settings = Settings::below(directory.path(), "node-1");
+        settings.cluster_domain = "cluster.local".into();
+        let warnings = vec![Problem { layer: Layer::Merged, what: "port: has no effect".into() }];
+        explain(&manifest, &Loaded { settings, warnings }).unwrap()
+    }
+
+    #[test]
+    fn messages_are_objects_with_the_names_of_their_contract() {
+        let shown = explained(
+            "{containers: [{name: a, image: i, env: [{name: K, value: v}], resources: {limits: {memory: 64Mi}}}], \
+             initContainers: [{name: first, image: j}]}",
+        );
+        assert_eq!(shown["sandbox"]["metadata"]["name"], "web-node-1");
+        assert_eq!(shown["containers"][0]["metadata"], json!({"name": "first"}));
+        let container = &shown["containers"][1];
+        assert_eq!(container["linux"]["resources"]["memoryLimitInBytes"], 64 << 20);
+        assert!(container["envs"].as_array().unwrap().contains(&json!({"key": "K", "value": "v"})), "{container:#}");
+    }
+
+    #[test]
+    fn every_warning_is_told() {
+        let shown = explained("{dnsPolicy: ClusterFirst, containers: [{name: a, image: i}]}");
+        let warnings: Vec<&str> = shown["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(warnings[0], "configuration: port: has no effect");
+        assert!(warnings.iter().any(|warning| warning.starts_with("MissingClusterDNS: ")), "{warnings:?}");
+    }
+
+    #[test]
+    fn nothing_is_refused_or_shown_for_a_runtime_and_an_image_that_were_not_looked_at() {
+        let shown = explained(
+            "{volumes: [{name: d, emptyDir: {}}], containers: [{name: a, image: i, securityContext: {runAsNonRoot: true}, \
+             volumeMounts: [{name: d, mountPath: /d, readOnly: true, recursiveReadOnly: Enabled}]}]}",
+        );
+        let container = &shown["containers"][0];
+        let mount = container["mounts"].as_array().unwrap().iter().find(|mount| mount["containerPath"] == "/d").unwrap();
+        assert_eq!(mount["recursiveReadOnly"], true);
+        assert_eq!(container["linux"]["securityContext"]["runAsUser"], Value::Null);
+
+        let shown = explained("{securityContext: {runAsUser: 7}, containers: [{name: a, image: i}]}");
+        assert_eq!(shown["containers"][0]["linux"]["securityContext"]["runAsUser"], json!({"value": 7}));
+    }
 }

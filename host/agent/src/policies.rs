@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use inotify::{Inotify, WatchMask};
 use polylet_core::event::Event;
-use polylet_policy::{PolicyHost, scan};
+use polylet_core::question::Hook;
+use polylet_policy::{BindingError, PolicyHost, scan};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt;
 
@@ -17,11 +18,11 @@ const EVERY: Duration = Duration::from_secs(20);
 const QUIET: Duration = Duration::from_millis(5);
 
 /// Asks for the directory to be read now; answered with what is wrong in it.
-pub type Reload = mpsc::Sender<oneshot::Sender<Vec<String>>>;
+pub type Reload = mpsc::Sender<oneshot::Sender<Vec<BindingError>>>;
 
 /// Binds what the directory shows, now and whenever it changes. The node answers natively until the default component is loaded.
 pub fn watch(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -> Reload {
-    let (reload, mut wanted) = mpsc::channel::<oneshot::Sender<Vec<String>>>(4);
+    let (reload, mut wanted) = mpsc::channel::<oneshot::Sender<Vec<BindingError>>>(4);
     tokio::spawn(async move {
         let loading = host.clone();
         match tokio::task::spawn_blocking(move || loading.load_default()).await {
@@ -32,9 +33,9 @@ pub fn watch(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -
             }
             Err(error) => tracing::error!(%error, "loading the default component"),
         }
-        let mut told: Vec<String> = Vec::new();
+        let mut told: Vec<BindingError> = Vec::new();
         let mut watcher = None;
-        let mut replies: Vec<oneshot::Sender<Vec<String>>> = Vec::new();
+        let mut replies: Vec<oneshot::Sender<Vec<BindingError>>> = Vec::new();
         loop {
             if watcher.is_none() {
                 watcher = open(&directory).ok();
@@ -62,19 +63,20 @@ pub fn watch(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -
     reload
 }
 
-async fn bind(host: &PolicyHost, directory: &std::path::Path, inbox: &mpsc::Sender<Event>) -> Vec<String> {
-    let (host, directory) = (host.clone(), directory.to_owned());
-    let applied = tokio::task::spawn_blocking(move || scan(&directory).map(|found| host.apply(&found))).await;
+async fn bind(host: &PolicyHost, directory: &std::path::Path, inbox: &mpsc::Sender<Event>) -> Vec<BindingError> {
+    let whole = |problem| vec![BindingError { file: directory.into(), field: String::new(), problem, hooks: Hook::ALL.into() }];
+    let (host, scanned) = (host.clone(), directory.to_owned());
+    let applied = tokio::task::spawn_blocking(move || scan(&scanned).map(|found| host.apply(&found))).await;
     match applied {
         Ok(Ok(applied)) => {
             if applied.changed {
                 // A closed inbox: the agent is on its way out.
                 drop(inbox.send(Event::Policies(applied.bindings)).await);
             }
-            applied.errors.iter().map(ToString::to_string).collect()
+            applied.errors
         }
-        Ok(Err(error)) => vec![format!("read the policy directory: {error}")],
-        Err(error) => vec![format!("bind policies: {error}")],
+        Ok(Err(error)) => whole(format!("the policy directory cannot be read: {error}")),
+        Err(error) => whole(format!("binding policies ended: {error}")),
     }
 }
 

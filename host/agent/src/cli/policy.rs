@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use polylet_core::question::{Hook, Question};
+use polylet_core::question::Hook;
+use polylet_policy::limits::{bytes_of, duration_of};
 use polylet_policy::{Install, LimitSpec, LoadSpec, LoadedPolicy, PolicyHost, Settings, Source, default_component, scan};
 use polylet_server::AdminClient;
 use serde_json::{Value, json};
 
-use super::{AskArgs, Output, hook, print, show};
+use super::{AskArgs, Output, hook, out, print, question, show};
 
 /// Commands about policies.
 #[derive(Subcommand)]
@@ -36,21 +37,7 @@ pub(crate) enum Command {
         output: Output,
     },
     /// Bind a component to a hook, in place of what is bound now
-    Load {
-        /// The component
-        component: PathBuf,
-        /// Hook to bind it to
-        #[arg(long, value_parser = hook)]
-        hook: Hook,
-        /// Name of the binding; the component's own name where nothing is said
-        #[arg(long)]
-        name: Option<String>,
-        /// Its configuration, as JSON
-        #[arg(long, default_value = "{}")]
-        config: String,
-        #[command(flatten)]
-        place: Place,
-    },
+    Load(LoadArgs),
     /// Bring back what was bound to a hook before the last change
     Revert {
         /// The hook
@@ -86,7 +73,7 @@ pub(crate) enum Command {
         /// Hook that the question belongs to
         #[arg(value_parser = hook)]
         hook: Hook,
-        /// File with the question, `-` for standard input
+        /// File with the question, or with a decision record that holds one; `-` for standard input
         #[arg(long)]
         input: PathBuf,
         /// Component to ask, instead of the default policy
@@ -96,6 +83,43 @@ pub(crate) enum Command {
         #[arg(long, default_value = "{}")]
         config: String,
     },
+}
+
+/// What to bind.
+#[derive(clap::Args)]
+pub(crate) struct LoadArgs {
+    /// The component
+    component: PathBuf,
+    /// Hook to bind it to
+    #[arg(long, value_parser = hook)]
+    hook: Hook,
+    /// Name of the binding; the component's own name where nothing is said
+    #[arg(long)]
+    name: Option<String>,
+    /// Its configuration, as JSON
+    #[arg(long, default_value = "{}")]
+    config: String,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What one call may use. Where nothing is said, a binding of the same name keeps its limits, and another gets its hook's.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits of one call [default: those of the binding that is replaced, where it has the same name]")]
+struct LimitArgs {
+    /// Fuel: about one unit for each instruction
+    #[arg(long)]
+    fuel: Option<u64>,
+    /// Time, such as 250ms or 1s
+    #[arg(long, value_parser = |text: &str| duration_of(text).ok_or("not a duration such as 250ms or 1s"))]
+    timeout: Option<Duration>,
+    /// Memory in bytes, such as 8Mi
+    #[arg(long, value_parser = |text: &str| {
+        bytes_of(text).and_then(|n| usize::try_from(n).ok()).ok_or("not a number of bytes such as 65536, 64Ki or 8Mi")
+    })]
+    memory: Option<usize>,
 }
 
 /// Where bindings lie.
@@ -115,7 +139,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
             print(&ask, &policies, show::policies)
         }
         Command::Check { path, hook, config, output } => check(&path, hook, &config, output),
-        Command::Load { component, hook, name, config, place } => load(&component, hook, name, &config, &place).await,
+        Command::Load(args) => load(args).await,
         Command::Revert { hook, place } => {
             let before = polylet_policy::revert(&place.policy_dir, hook)?;
             let what = before.map_or("nothing: the default answers".to_owned(), |b| format!("{} ({})", b.name, b.digest));
@@ -126,59 +150,80 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
             changed(&place, hook, json!({"unbound": hook.as_str(), "was": gone.name})).await
         }
         Command::Log { follow, hook, limit, ask } => log(follow, hook, limit, &ask).await,
-        Command::Ask { hook, input, policy, config } => question(hook, &input, policy.as_deref(), &config),
+        Command::Ask { hook, input, policy, config } => ask(hook, &input, policy.as_deref(), &config),
     }
 }
 
 fn check(path: &Path, hook: Option<Hook>, config: &str, output: Output) -> anyhow::Result<()> {
-    let (report, bad) = if path.is_dir() {
-        let found = scan(path).with_context(|| format!("read {}", path.display()))?;
-        let errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
-        let bindings: Vec<Value> = found
-            .bindings
-            .iter()
-            .map(|b| json!({"name": b.name, "hook": b.hook.as_str(), "digest": b.digest.as_str()}))
-            .collect();
-        (json!({"bindings": bindings, "errors": errors}), !errors.is_empty())
-    } else {
-        let policy = loaded(&host()?, path, hook, config)?;
-        let said = policy.description();
-        let hooks: Vec<&str> = policy.hooks().iter().map(|h| h.as_str()).collect();
-        let report = json!({
-            "digest": policy.digest().as_str(), "name": said.name, "version": said.version,
-            "summary": said.summary, "hooks": hooks,
-        });
-        (report, false)
-    };
-    match output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&report)?),
-        Output::Text => {
-            for (key, value) in report.as_object().into_iter().flatten() {
-                println!("{key}: {value}");
+    if path.is_dir() {
+        return check_directory(path, output);
+    }
+    let policy = loaded(&host()?, path, hook, config)?;
+    let said = policy.description();
+    let hooks: Vec<&str> = policy.hooks().iter().map(|h| h.as_str()).collect();
+    let report = json!({
+        "digest": policy.digest().as_str(), "name": said.name, "version": said.version,
+        "summary": said.summary, "hooks": hooks,
+    });
+    super::show(output, &report, lines)
+}
+
+/// Does with each binding what the agent would do, short of binding it.
+fn check_directory(path: &Path, output: Output) -> anyhow::Result<()> {
+    let found = scan(path).with_context(|| format!("read {}", path.display()))?;
+    let tried = host()?.try_out(&found);
+    let mut errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+    let mut bindings = Vec::new();
+    for (binding, tried) in found.bindings.iter().zip(tried) {
+        let mut row = json!({"name": binding.name, "hook": binding.hook.as_str(), "digest": binding.digest.as_str()});
+        match tried {
+            Ok(policy) => {
+                row["ok"] = json!(true);
+                row["policy"] = json!(policy.description());
+            }
+            Err(error) => {
+                row["ok"] = json!(false);
+                errors.push(error.to_string());
             }
         }
+        bindings.push(row);
     }
+    let bad = !errors.is_empty();
+    super::show(output, &json!({"bindings": bindings, "errors": errors}), show::checked)?;
     if bad { bail!("not everything in {} can be bound", path.display()) } else { Ok(()) }
 }
 
-async fn load(component: &Path, hook: Hook, name: Option<String>, config: &str, place: &Place) -> anyhow::Result<()> {
+async fn load(args: LoadArgs) -> anyhow::Result<()> {
+    let LoadArgs { component, hook, name, config, limits, place } = args;
+    let given = LimitSpec { fuel: limits.fuel, timeout: limits.timeout, memory: limits.memory, ..LimitSpec::default() };
+    let config = json_of(&config)?;
     // Whatever would be refused is refused here, with nothing changed.
-    let bytes = std::fs::read(component).with_context(|| format!("read {}", component.display()))?;
+    let bytes = std::fs::read(&component).with_context(|| format!("read {}", component.display()))?;
     let source = Source::Bytes(bytes.as_slice().into());
-    let policy =
-        host()?.load(&spec("policy", source, Some(hook), json_of(config)?)).with_context(|| component.display().to_string())?;
+    let spec = LoadSpec { limits: given, ..spec("policy", source, Some(hook), config.clone()) };
+    let policy = host()?.load(&spec).with_context(|| component.display().to_string())?;
     let name = name.unwrap_or_else(|| policy.description().name.clone());
-    let config = json_of(config)?;
-    let install = Install { name: &name, hook, component: &bytes, config, limits: LimitSpec::default() };
+    let install = Install { name: &name, hook, component: &bytes, config, limits: given };
     let binding = polylet_policy::install(&place.policy_dir, &install)?;
-    changed(place, hook, json!({"loaded": name, "hook": hook.as_str(), "digest": binding.digest.as_str()})).await
+    let mut report = json!({"loaded": name, "hook": hook.as_str(), "digest": binding.digest.as_str()});
+    if binding.limits != LimitSpec::default() {
+        report["limits"] = Value::Object(binding.limits.written());
+    }
+    if binding.limits != given {
+        report["note"] = json!("limits that were not given are kept from the binding of this name");
+    }
+    changed(&place, hook, report).await
 }
 
 /// The directory has changed: an agent that runs is asked to read it now, and says what it thinks of it.
 async fn changed(place: &Place, hook: Hook, mut report: Value) -> anyhow::Result<()> {
     let began = Instant::now();
+    let mut refused = false;
     match AdminClient::new(&place.ask.socket).post("/v1/policies/reload").await {
         Ok(answer) => {
+            let concerns = |refused: &Value| refused["hooks"].as_array().is_some_and(|hooks| hooks.contains(&json!(hook)));
+            let of_name = |refused: &Value| !report["loaded"].is_null() && refused["binding"] == report["loaded"];
+            refused = answer["refused"].as_array().into_iter().flatten().any(|one| concerns(one) || of_name(one));
             report["generation"] = answer["generation"].clone();
             report["boundAfterMs"] = json!(began.elapsed().as_secs_f64() * 1000.0);
             let errors: Vec<&str> = answer["errors"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -187,13 +232,17 @@ async fn changed(place: &Place, hook: Hook, mut report: Value) -> anyhow::Result
             }
         }
         Err(polylet_server::ClientError::NotThere { .. }) => {
-            report["note"] = json!("no agent runs here: bound at its next start")
+            report["agent"] = json!("none runs here: this counts from its next start")
         }
         Err(error) => return Err(error).with_context(|| format!("{} was changed in the directory", hook.as_str())),
     }
-    print(&place.ask, &report, |report| {
-        report.as_object().into_iter().flatten().map(|(key, value)| format!("{key}: {value}\n")).collect()
-    })
+    print(&place.ask, &report, lines)?;
+    if refused { bail!("the agent refuses a binding for {}; what it had bound stays", hook.as_str()) } else { Ok(()) }
+}
+
+/// The fields of a report, one a line.
+fn lines(report: &Value) -> String {
+    report.as_object().into_iter().flatten().map(|(key, value)| format!("{key}: {value}\n")).collect()
 }
 
 async fn log(follow: bool, hook: Option<Hook>, limit: usize, ask: &AskArgs) -> anyhow::Result<()> {
@@ -205,23 +254,15 @@ async fn log(follow: bool, hook: Option<Hook>, limit: usize, ask: &AskArgs) -> a
     while let Some(line) = lines.recv().await {
         let line = line?;
         match ask.output {
-            Output::Json => println!("{line}"),
-            Output::Text => println!("{}", show::decision(&line)),
+            Output::Json => out(&(line + "\n"))?,
+            Output::Text | Output::Wide => out(&(show::decision(&line) + "\n"))?,
         }
     }
     Ok(())
 }
 
-fn question(hook: Hook, input: &Path, policy: Option<&Path>, config: &str) -> anyhow::Result<()> {
-    let text = match input.to_str() {
-        Some("-") => std::io::read_to_string(std::io::stdin()).context("read standard input")?,
-        _ => std::fs::read_to_string(input).with_context(|| format!("read {}", input.display()))?,
-    };
-    let question: Question = serde_json::from_str(&text)
-        .with_context(|| format!("{}: not a question; see `polylet policy log -o json` for the form", input.display()))?;
-    if question.body.hook() != hook {
-        bail!("{}: a question to {}, not to {}", input.display(), question.body.hook().as_str(), hook.as_str());
-    }
+fn ask(hook: Hook, input: &Path, policy: Option<&Path>, config: &str) -> anyhow::Result<()> {
+    let question = question::read(input, hook)?;
     let host = host()?;
     let loaded = match policy {
         Some(path) => loaded(&host, path, Some(hook), config)?,
@@ -231,7 +272,7 @@ fn question(hook: Hook, input: &Path, policy: Option<&Path>, config: &str) -> an
         }
     };
     let asked = host.ask_policy(&loaded, &Arc::new(question));
-    println!("{}", serde_json::to_string_pretty(&asked.verdict)?);
+    out(&(serde_json::to_string_pretty(&asked.verdict)? + "\n"))?;
     match asked.verdict.answer {
         Ok(_) => Ok(()),
         Err(failure) => bail!("{failure}"),

@@ -2,11 +2,18 @@
 
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
-/// A table of pods.
-pub(super) fn pods(pods: &Value) -> String {
-    let mut rows = vec![["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "NEXT RESTART", "WHY", "PROBES"].map(str::to_owned)];
+mod decision;
+
+pub(super) use decision::decision;
+
+/// A table of pods; `wide`: with their addresses.
+pub(super) fn pods(pods: &Value, now: Timestamp, wide: bool) -> String {
+    let mut rows = vec![
+        ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "NEXT RESTART", "WHY", "PROBES", "IP"].map(str::to_owned),
+    ];
     for pod in pods.as_array().into_iter().flatten() {
         let status = &pod["status"];
         let statuses: Vec<&Value> = status["containerStatuses"].as_array().into_iter().flatten().collect();
@@ -19,7 +26,11 @@ pub(super) fn pods(pods: &Value) -> String {
             .chain(status["initContainerStatuses"].as_array().into_iter().flatten().collect::<Vec<_>>().iter())
             .find_map(|c| c["state"]["waiting"]["reason"].as_str())
             .filter(|reason| !matches!(*reason, "ContainerCreating" | "PodInitializing"));
-        let shown = status["reason"].as_str().or(reason).or(status["phase"].as_str());
+        let ended = matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"));
+        let ending = matches!(pod["life"].as_str(), Some("stopping" | "cleaning" | "removing")) && !ended;
+        let ending = ending.then_some("Terminating");
+        let shown = status["reason"].as_str().or(ending).or(reason).or(status["phase"].as_str());
+        let started = status["startTime"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
         let probes: Vec<String> = views
             .iter()
             .flat_map(|(_, c)| c["probes"].as_object().into_iter().flatten())
@@ -38,12 +49,32 @@ pub(super) fn pods(pods: &Value) -> String {
             format!("{ready}/{}", statuses.len().max(usize::from(statuses.is_empty()))),
             shown.unwrap_or_else(|| pod["life"].as_str().unwrap_or("?")).to_owned(),
             restarts.to_string(),
+            started.map(|started| age(now.duration_since(started).as_secs())).unwrap_or_default(),
             next.map(|(name, ms, _)| format!("{name} in {:.1} s", ms as f64 / 1000.0)).unwrap_or_default(),
             next.map(|(_, _, c)| why(c)).unwrap_or_default(),
             probes.join(" "),
+            text(&status["podIP"]),
         ]);
     }
+    if !wide {
+        rows.iter_mut().for_each(|row| row[9].clear());
+    }
     table(&rows)
+}
+
+/// As kubectl shows ages: one unit, or two where one would say little.
+fn age(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..600 if seconds % 60 > 0 => format!("{minutes}m{}s", seconds % 60),
+        120..10_800 => format!("{minutes}m"),
+        10_800..28_800 if minutes % 60 > 0 => format!("{hours}h{}m", minutes % 60),
+        10_800..172_800 => format!("{hours}h"),
+        172_800..691_200 if hours % 24 > 0 => format!("{days}d{}h", hours % 24),
+        _ => format!("{days}d"),
+    }
 }
 
 /// What the policy said of a wait; the default says nothing but how long.
@@ -92,28 +123,16 @@ pub(super) fn policies(policies: &Value) -> String {
     table(&rows)
 }
 
-/// One decision record in a line.
-pub(super) fn decision(line: &str) -> String {
-    let Ok(record) = serde_json::from_str::<Value>(line) else { return line.to_owned() };
-    let last = record["asked"].as_array().and_then(|asked| asked.last()).cloned().unwrap_or_default();
-    let rung = match last[0].as_str() {
-        Some(plain) => plain.to_owned(),
-        None => text(&last[0]["bound"]["name"]),
-    };
-    let nanos = last[1]["nanos"].as_u64().unwrap_or(0);
-    let clamped: Vec<String> = record["clamped"].as_array().into_iter().flatten().map(text).collect();
-    let mut out = format!(
-        "#{} {} {} {}/{} by {rung} in {:.1} µs: {}",
-        record["seq"],
-        record["at"],
-        text(&record["hook"]),
-        text(&record["pod"]),
-        text(&record["container"]),
-        nanos as f64 / 1000.0,
-        record["answer"]
-    );
-    if !clamped.is_empty() {
-        let _ = write!(out, " (changed: {})", clamped.join("; "));
+/// What can be bound of a directory, and what cannot.
+pub(super) fn checked(report: &Value) -> String {
+    let mut out = String::new();
+    for binding in report["bindings"].as_array().into_iter().flatten() {
+        let said = if binding["ok"] == true { "can be bound" } else { "cannot be bound" };
+        let digest: String = text(&binding["digest"]).chars().take(19).collect();
+        let _ = writeln!(out, "{} ({}, {digest}): {said}", text(&binding["name"]), text(&binding["hook"]));
+    }
+    for error in report["errors"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "error: {}", text(error));
     }
     out
 }
@@ -127,10 +146,23 @@ pub(super) fn explained(value: &Value) -> String {
     for (key, amount) in value["cgroup"].as_object().into_iter().flatten().filter(|(k, v)| *k != "parent" && !v.is_null()) {
         let _ = writeln!(out, "  {key}: {amount}");
     }
-    for section in ["object", "sandbox", "containers"] {
-        let _ = writeln!(out, "\n{section}:\n{}", serde_json::to_string_pretty(&value[section]).unwrap_or_default());
+    for (title, lines) in [("Warning", &value["warnings"]), ("Note", &value["notes"])] {
+        for line in lines.as_array().into_iter().flatten() {
+            let _ = writeln!(out, "{:<15} {}", format!("{title}:"), text(line));
+        }
+    }
+    for (title, section) in [("The pod with its defaults", "object"), ("The message for the sandbox", "sandbox")] {
+        let _ = write!(out, "\n# {title}\n{}", yaml(&value[section]));
+    }
+    for container in value["containers"].as_array().into_iter().flatten() {
+        let _ = write!(out, "\n# The message for the container {}\n{}", text(&container["metadata"]["name"]), yaml(container));
     }
     out
+}
+
+fn yaml(value: &Value) -> String {
+    // JSON is YAML too, should the writer meet a value that it cannot write.
+    serde_saphyr::to_string(value).unwrap_or_else(|_| format!("{value:#}\n"))
 }
 
 fn text(value: &Value) -> String {
@@ -150,4 +182,66 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
         out.push('\n');
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn row(pod: &Value, wide: bool) -> String {
+        let table = pods(&json!([pod]), at("2026-03-01T12:00:00Z"), wide);
+        table.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn pod(life: &str, status: &Value) -> Value {
+        let mut status = status.clone();
+        status["startTime"] = json!("2026-03-01T11:58:30Z");
+        status["podIP"] = json!("10.0.0.7");
+        json!({"namespace": "shop", "name": "web", "life": life, "containers": {}, "status": status})
+    }
+
+    #[test]
+    fn a_pod_is_shown_with_its_age_and_where_asked_for_its_address() {
+        let running = pod("running", &json!({"phase": "Running", "containerStatuses": [{"ready": true}]}));
+        assert_eq!(row(&running, false), "shop web 1/1 Running 0 90s");
+        assert_eq!(row(&running, true), "shop web 1/1 Running 0 90s 10.0.0.7");
+        let title = pods(&json!([]), at("2026-03-01T12:00:00Z"), false);
+        assert_eq!(title, "NAMESPACE  NAME  READY  STATUS  RESTARTS  AGE  NEXT RESTART  WHY  PROBES\n");
+    }
+
+    #[test]
+    fn a_pod_that_is_being_ended_is_terminating_unless_its_phase_says_how_it_ended() {
+        let check = |life, status, expected| assert_eq!(row(&pod(life, &status), false).split(' ').nth(3), Some(expected));
+        for life in ["stopping", "cleaning", "removing"] {
+            check(life, json!({"phase": "Running"}), "Terminating");
+            check(life, json!({"phase": "Succeeded"}), "Succeeded");
+        }
+        check("stopping", json!({"phase": "Failed", "reason": "Evicted"}), "Evicted");
+        check("finished", json!({"phase": "Failed"}), "Failed");
+        check("running", json!({"phase": "Running"}), "Running");
+    }
+
+    #[test]
+    fn ages_are_as_kubectl_has_them() {
+        let cases = [(0, "0s"), (119, "119s"), (120, "2m"), (130, "2m10s"), (700, "11m"), (10_860, "3h1m"), (90_000, "25h")];
+        for (seconds, expected) in cases.into_iter().chain([(180_000, "2d2h"), (864_000, "10d"), (-5, "0s")]) {
+            assert_eq!(age(seconds), expected, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_checked_directory_says_of_each_binding_what_becomes_of_it() {
+        let digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let row = |name, ok| json!({"name": name, "hook": "qos", "digest": digest, "ok": ok});
+        let report = json!({"bindings": [row("a", true), row("b", false)], "errors": ["b.yaml: spec.component: no"]});
+        let expected = "a (qos, sha256:e3b0c44298fc): can be bound\nb (qos, sha256:e3b0c44298fc): cannot be bound\n\
+                        error: b.yaml: spec.component: no\n";
+        assert_eq!(checked(&report), expected);
+    }
 }
