@@ -177,6 +177,18 @@ fn the_log_is_cut_at_its_quota_and_the_last_error_still_heard() {
 }
 
 #[test]
+fn a_line_of_the_log_stays_one_line_of_plain_text() {
+    let host = host();
+    // "A[", an escape, a line end.
+    let says = "(i32.store (i32.const 700) (i32.const 0x0a1b5b41))
+        (call $log (i32.const 1) (i32.const 700) (i32.const 4))
+        (call $wait (i64.const 1))";
+    let policy = load(&host, guest::restart(LOG, "", says));
+    let verdict = host.ask_policy(&policy, &questions::restart()).verdict;
+    assert_eq!(verdict.log, [("info".into(), "A[  ".into())]);
+}
+
+#[test]
 fn calls_of_imports_are_paid_for() {
     let host = host();
     let asks = "(loop $again (call $number (i32.const 16) (i32.const 4) (i32.const 704)) (br $again)) unreachable";
