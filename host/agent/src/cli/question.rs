@@ -38,8 +38,12 @@ fn parse(text: &str) -> anyhow::Result<Question> {
         Some(question) => (question.take(), "question."),
         None => (document, ""),
     };
+    // The path leaves out which variant an object is, and shows where a value may be missing.
+    let function =
+        tree["body"].as_object().and_then(|body| body.keys().next()).map(|key| format!("body.{key}")).unwrap_or_default();
+    let written = |path: &serde_ignored::Path<'_>| path.to_string().replacen("body.?", &function, 1).replace(".?", "");
     let mut unknown = Vec::new();
-    let mut note = |path: serde_ignored::Path<'_>| unknown.push(format!("{place}{path}: Unknown field"));
+    let mut note = |path: serde_ignored::Path<'_>| unknown.push(format!("{place}{}: Unknown field", written(&path)));
     let question: Question = serde_path_to_error::deserialize(serde_ignored::Deserializer::new(tree, &mut note))
         .map_err(|error| anyhow::anyhow!("{place}{}: {}", error.path(), error.inner()))
         .context(FORM)?;

@@ -202,7 +202,7 @@ fn what_has_no_effect_is_a_warning() {
 fn taints_are_read_from_their_flag_too() {
     World::new().flag("register-with-taints", "a=b:NoSchedule,c:NoExecute").problems(&[
         "flag --register-with-taints: registerWithTaints: \
-         [{\"key\":\"a\",\"value\":\"b\",\"effect\":\"NoSchedule\"},{\"key\":\"c\",\"value\":\"\",\"effect\":\"NoExecut… has no effect: \
+         [{\"key\":\"a\",\"value\":\"b\",\"effect\":\"NoSchedule\"},{\"key\":\"c\",\"value\":\"\",\"effect\":\"NoExecute\"}] has no effect: \
          this node talks to no API server yet",
     ]);
     World::new().flag("register-with-taints", "a:Never").problems(&[
