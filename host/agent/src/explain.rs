@@ -129,7 +129,8 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     let mut warnings: Vec<String> = sandbox.warnings.iter().map(said).collect();
     let mut containers = Vec::new();
     for (place, container) in pod.init_containers().chain(pod.app_containers()).enumerate() {
-        let image = Image { id: container.image.clone(), reference: container.image.clone(), uid: Some(SOME_USER), ..Image::default() };
+        let image =
+            Image { id: container.image.clone(), reference: container.image.clone(), uid: Some(SOME_USER), ..Image::default() };
         let inputs = ContainerInputs {
             pod: &pod,
             container,

@@ -15,6 +15,7 @@ use polylet_core::pod::{Handler, Pod, ProbeKind, QosClass};
 use polylet_core::question::qos::Placement;
 use polylet_core::sample::Sample;
 use polylet_machine::cgroup::{CgroupTree, LimitOptions, pod_limits};
+use polylet_machine::stats::Usage;
 use polylet_machine::{facts, hosts, logs, volume};
 use polylet_probe::{ExecEnd, exec_outcome, hook_http, probe};
 use polylet_runtime::cri::PodSandboxConfig;
@@ -366,8 +367,20 @@ impl Performer {
     async fn sample(&self) -> Sample {
         let (sampler, cgroups, prepared) = (self.sampler.clone(), self.cgroups.clone(), self.prepared.clone());
         let at = facts::now().wall;
-        let taken = tokio::task::spawn_blocking(move || sampler.sample(cgroups.as_ref(), &prepared)).await;
+        let layers = match sampler.disk_is_due() {
+            true => Some(self.writable_layers().await.unwrap_or_else(|error| {
+                tracing::warn!(error = chain(&error), "writable layers are not known");
+                BTreeMap::new()
+            })),
+            false => None,
+        };
+        let taken = tokio::task::spawn_blocking(move || sampler.sample(cgroups.as_ref(), &prepared, layers.as_ref())).await;
         taken.unwrap_or_else(|_| Sample { at, ..Sample::default() })
+    }
+
+    async fn writable_layers(&self) -> Result<BTreeMap<PodUid, Usage>, polylet_runtime::CallError> {
+        let layers = polylet_runtime::writable_layers(&self.client).await?;
+        Ok(layers.into_iter().map(|(uid, of)| (uid, Usage { bytes: of.bytes, inodes: of.inodes })).collect())
     }
 
     fn sandbox_config(&self, pod: &Pod, attempt: u32, parent: &str, told: bool) -> Result<PodSandboxConfig, CallError> {

@@ -11,7 +11,7 @@ use polylet_core::pod::{Pod, QosClass};
 use polylet_core::sample::Sample;
 use polylet_machine::cgroup::CgroupTree;
 use polylet_machine::facts;
-use polylet_machine::stats::{self, Places, PodDisk, measure_disk};
+use polylet_machine::stats::{self, Places, PodDisk, Usage, measure_disk};
 
 use crate::perform::{Prepared, chain, locked};
 
@@ -47,12 +47,18 @@ impl Sampler {
         }))
     }
 
-    /// One sampling of the pods that have been prepared. Blocks. Without cgroups nothing can be told.
-    pub fn sample(&self, cgroups: Option<&CgroupTree>, prepared: &Prepared) -> Sample {
+    /// Disks are to be measured with the next sampling, which wants to be told of writable layers.
+    pub fn disk_is_due(&self) -> bool {
+        locked(&self.0.disk).measured.is_none_or(|at| at.elapsed() >= DISK_EVERY)
+    }
+
+    /// One sampling of the pods that have been prepared. Disks are measured where `layers` are there: the pods' writable layers, as
+    /// the runtime tells them. Blocks. Without cgroups nothing can be told.
+    pub fn sample(&self, cgroups: Option<&CgroupTree>, prepared: &Prepared, layers: Option<&BTreeMap<PodUid, Usage>>) -> Sample {
         let now = facts::now();
         let Some(cgroups) = cgroups else { return Sample { at: now.wall, ..Sample::default() } };
         let known: Vec<(Arc<Pod>, QosClass)> = locked(prepared).values().cloned().collect();
-        let disk = self.disk(&known);
+        let disk = self.disk(&known, layers);
         let pods: Vec<(PodUid, QosClass)> = known.into_iter().map(|(pod, tier)| (pod.uid.clone(), tier)).collect();
         match locked(&self.0.sampler).sample(cgroups, &self.0.places, &pods, &disk, now) {
             Ok(sample) => sample,
@@ -63,11 +69,15 @@ impl Sampler {
         }
     }
 
-    fn disk(&self, known: &[(Arc<Pod>, QosClass)]) -> BTreeMap<PodUid, PodDisk> {
+    fn disk(&self, known: &[(Arc<Pod>, QosClass)], layers: Option<&BTreeMap<PodUid, Usage>>) -> BTreeMap<PodUid, PodDisk> {
         let mut disk = locked(&self.0.disk);
-        if disk.measured.is_none_or(|at| at.elapsed() >= DISK_EVERY) {
+        if let Some(layers) = layers {
             let pods: Vec<Arc<Pod>> = known.iter().map(|(pod, _)| pod.clone()).collect();
-            *disk = Disk { measured: Some(Instant::now()), pods: measure_disk(&self.0.paths, &pods) };
+            let mut measured = measure_disk(&self.0.paths, &pods);
+            for (uid, pod) in &mut measured {
+                pod.layers = layers.get(uid).copied();
+            }
+            *disk = Disk { measured: Some(Instant::now()), pods: measured };
         }
         disk.pods.clone()
     }

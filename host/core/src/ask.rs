@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::Config;
+use crate::id::ContainerId;
 use crate::pod::{Container, Pod, Probe as ProbeSpec, ProbeKind};
 use crate::question::eviction::{Assess, Candidate, Rank, Shortage, Signal};
 use crate::question::probe::{Failure, Meaning, Outcome, Spec};
@@ -14,7 +15,7 @@ use crate::question::{
     Answer, Body, ContainerFacts, Facts, NodeFacts, PodFacts, PodTraits, PodWords, Question, Words, probe, qos, restart,
 };
 use crate::record::{Backoff, PodRecord};
-use crate::sample::{PodUsage, Sample};
+use crate::sample::{ContainerUsage, PodUsage, Sample};
 use crate::time::{Now, Wall, millis};
 
 mod native;
@@ -51,6 +52,12 @@ pub fn restart_question(from: &Restart<'_>) -> Question {
     if let Some(entry) = from.backoff {
         facts.numbers.insert("backoff.current".into(), signed(entry.delay));
         facts.numbers.insert("backoff.updated".into(), signed(entry.updated.0));
+    }
+    // What has ended or not begun is not ready.
+    facts.numbers.insert("container.ready".into(), 0);
+    let end = from.record.containers.get(&from.container.name).and_then(|record| record.last.as_ref());
+    if let Some(started) = end.and_then(|end| end.started) {
+        facts.numbers.insert("container.started".into(), signed(started.0));
     }
     facts.numbers.insert("backoff.reset-after".into(), signed(from.bounds.reset_after));
     let rows = from.history;
@@ -129,6 +136,8 @@ pub struct Probe<'a> {
     pub latency: u64,
     /// When the container started.
     pub started: Option<Wall>,
+    /// It is ready so far.
+    pub ready: bool,
     /// Consecutive results of one kind, negative for failures.
     pub streak: i32,
     /// Earlier attempts, oldest first.
@@ -141,6 +150,7 @@ pub fn probe_question(from: &Probe<'_>) -> Question {
     if let Some(started) = from.started {
         facts.numbers.insert("container.started".into(), signed(started.0));
     }
+    facts.numbers.insert("container.ready".into(), i64::from(from.ready));
     facts.numbers.insert("probe.attempts".into(), signed(from.history.len() as u64 + 1));
     if let Some(grace) = from.spec.grace {
         facts.numbers.insert("probe.grace".into(), signed(millis(grace)));
@@ -195,11 +205,15 @@ pub fn qos_question(pod: &Pod, record: &PodRecord, node: NodeFacts, config: &Con
     let listed: Vec<&Container> = pod.init_containers().chain(pod.app_containers()).collect();
     let column =
         |f: &dyn Fn(&Container) -> Option<u64>| listed.iter().map(|c| f(c).map_or(UNKNOWN, signed)).collect::<Vec<i64>>();
+    // What was answered the last time is what they run with.
+    let placed = |at: usize| record.placement.as_ref()?.containers.get(at).map(|placed| i64::from(placed.oom_score));
+    let scores = (0..listed.len()).map(|at| placed(at).unwrap_or(UNKNOWN)).collect();
     facts.tables.insert(
         "containers".into(),
         BTreeMap::from([
             ("disk.request".into(), column(&|c| c.resources.storage_request)),
             ("disk.limit".into(), column(&|c| c.resources.storage_limit)),
+            ("oom-score.current".into(), scores),
         ]),
     );
     let node = NodeFacts { memory_capacity: config.memory_capacity, ..node };
@@ -255,10 +269,6 @@ pub fn rank_question(
         let controller = c.pod.controller.as_ref().map(|owner| intern(&mut words.controllers, owner));
         words.pods.push(pod_words(c.pod));
         let facts = pod_facts(c.pod, c.record);
-        let disk = c.usage.and_then(|u| {
-            let parts = [u.disk_rootfs, u.disk_logs, u.disk_volumes];
-            parts.iter().any(Option::is_some).then(|| parts.into_iter().flatten().sum())
-        });
         candidates.push(Candidate {
             pod: index as u32,
             namespace,
@@ -269,7 +279,7 @@ pub fn rank_question(
             started: facts.started.unwrap_or(0),
             memory_usage: c.usage.and_then(|u| u.memory_working_set),
             memory_request: c.pod.memory_request(),
-            disk_usage: disk,
+            disk_usage: c.usage.and_then(PodUsage::disk),
             disk_request: c.pod.storage_request(),
             default_place: 0,
         });
@@ -282,20 +292,24 @@ pub fn rank_question(
     let columns: BTreeMap<String, Vec<i64>> = BTreeMap::from([
         ("cpu.usage".into(), usage(|u| u.cpu)),
         ("cpu.request".into(), own(&|c| Some(signed(c.pod.cpu_request())))),
+        ("cpu.stall".into(), usage(|u| u.cpu_stall.map(u64::from))),
         ("memory.working-set".into(), usage(|u| u.memory_working_set)),
         ("memory.rss".into(), usage(|u| u.memory_rss)),
         ("memory.swap".into(), usage(|u| u.memory_swap)),
         ("memory.growth".into(), own(&|c| c.growth)),
         ("memory.limit".into(), own(&|c| c.pod.total().memory_limit.map(signed))),
         ("memory.stall".into(), usage(|u| u.memory_stall.map(u64::from))),
+        ("io.stall".into(), usage(|u| u.io_stall.map(u64::from))),
         ("disk.usage".into(), candidates.iter().map(|c| c.disk_usage.map_or(UNKNOWN, signed)).collect()),
         ("disk.request".into(), own(&|c| Some(signed(c.pod.storage_request())))),
         ("disk.limit".into(), own(&|c| c.pod.total().storage_limit.map(signed))),
         ("disk.rootfs".into(), usage(|u| u.disk_rootfs)),
         ("disk.logs".into(), usage(|u| u.disk_logs)),
         ("disk.volumes".into(), usage(|u| u.disk_volumes)),
-        ("inodes".into(), usage(|u| u.inodes)),
-        ("inodes.volumes".into(), usage(|u| u.inodes)),
+        ("inodes".into(), usage(PodUsage::inodes)),
+        ("inodes.rootfs".into(), usage(|u| u.inodes_rootfs)),
+        ("inodes.logs".into(), usage(|u| u.inodes_logs)),
+        ("inodes.volumes".into(), usage(|u| u.inodes_volumes)),
         ("processes".into(), usage(|u| u.processes)),
         ("restarts".into(), own(&|c| Some(restarts(c.record)))),
         ("containers".into(), own(&|c| Some(c.pod.containers.len() as i64))),
@@ -306,27 +320,49 @@ pub fn rank_question(
     finish(Question { body: Body::Rank(Rank { node, shortage, candidates }), facts, words })
 }
 
-/// What was measured, for questions that do not carry it already: the node, and the pod spoken of.
-pub fn add_measured(question: &mut Question, now: Now, sample: &Sample, usage: Option<&PodUsage>) {
+/// What was measured, for questions that do not carry it already: the node, and the pod spoken of; of its containers those that
+/// `id` finds by name.
+pub fn add_measured<'a>(
+    question: &mut Question,
+    now: Now,
+    sample: &Sample,
+    usage: Option<&PodUsage>,
+    id: impl Fn(&str) -> Option<&'a ContainerId>,
+) {
     let numbers = &mut question.facts.numbers;
     for (name, value) in &sample.facts {
         numbers.entry(name.clone()).or_insert(*value);
     }
     numbers.insert("node.uptime".into(), signed(now.mono.0));
     let Some(usage) = usage else { return };
-    let stall = usage.memory_stall.map(u64::from);
+    let own = |name: &str| usage.containers.get(id(name)?);
+    let container = question.words.container.as_deref().and_then(own).copied().unwrap_or_default();
     for (name, value) in [
+        ("container.cpu.usage", container.cpu),
+        ("container.memory.working-set", container.memory_working_set),
+        ("container.memory.rss", container.memory_rss),
+        ("container.memory.swap", container.memory_swap),
         ("pod.cpu.usage", usage.cpu),
+        ("pod.cpu.stall", usage.cpu_stall.map(u64::from)),
         ("pod.memory.working-set", usage.memory_working_set),
         ("pod.memory.rss", usage.memory_rss),
         ("pod.memory.swap", usage.memory_swap),
-        ("pod.memory.stall", stall),
+        ("pod.memory.stall", usage.memory_stall.map(u64::from)),
+        ("pod.io.stall", usage.io_stall.map(u64::from)),
         ("pod.processes", usage.processes),
     ] {
         if let Some(value) = value {
             numbers.insert(name.into(), signed(value));
         }
     }
+    let Some(table) = question.facts.tables.get_mut("containers") else { return };
+    let names = &question.words.containers;
+    let column = |of: fn(&ContainerUsage) -> Option<u64>| -> Vec<i64> {
+        names.iter().map(|name| own(name).and_then(of).map_or(UNKNOWN, signed)).collect()
+    };
+    table.insert("cpu.usage".into(), column(|c| c.cpu));
+    table.insert("memory.working-set".into(), column(|c| c.memory_working_set));
+    table.insert("memory.rss".into(), column(|c| c.memory_rss));
 }
 
 /// Why a container ended or could not be started, in the words of its status.
@@ -411,6 +447,8 @@ fn pod_facts_by_name(pod: &Pod, record: &PodRecord) -> Facts {
     facts.numbers.insert("pod.containers".into(), pod.containers.len() as i64);
     facts.numbers.insert("pod.restarts".into(), restarts(record));
     facts.numbers.insert("pod.memory.request".into(), signed(pod.memory_request()));
+    facts.numbers.insert("pod.cpu.overhead".into(), signed(pod.overhead("cpu")));
+    facts.numbers.insert("pod.memory.overhead".into(), signed(pod.overhead("memory")));
     if let Some(limit) = pod.total().memory_limit {
         facts.numbers.insert("pod.memory.limit".into(), signed(limit));
     }

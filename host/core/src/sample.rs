@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::PodUid;
+use crate::id::{ContainerId, PodUid};
 use crate::time::Wall;
 
 /// One sampling.
@@ -53,8 +53,48 @@ pub struct PodUsage {
     pub disk_logs: Option<u64>,
     /// Bytes of local volumes.
     pub disk_volumes: Option<u64>,
-    /// Inodes of all three.
-    pub inodes: Option<u64>,
-    /// PSI "some" of memory over ten seconds, hundredths of a percent.
+    /// Inodes of writable layers.
+    pub inodes_rootfs: Option<u64>,
+    /// Inodes of logs.
+    pub inodes_logs: Option<u64>,
+    /// Inodes of local volumes.
+    pub inodes_volumes: Option<u64>,
+    /// PSI "some" of cpu over ten seconds, hundredths of a percent.
+    pub cpu_stall: Option<u32>,
+    /// Likewise of memory.
     pub memory_stall: Option<u32>,
+    /// Likewise of I/O.
+    pub io_stall: Option<u32>,
+    /// By container.
+    pub containers: BTreeMap<ContainerId, ContainerUsage>,
+}
+
+impl PodUsage {
+    /// Bytes of layers, logs and volumes, as far as they could be measured.
+    pub fn disk(&self) -> Option<u64> {
+        sum([self.disk_rootfs, self.disk_logs, self.disk_volumes])
+    }
+
+    /// Likewise inodes.
+    pub fn inodes(&self) -> Option<u64> {
+        sum([self.inodes_rootfs, self.inodes_logs, self.inodes_volumes])
+    }
+}
+
+fn sum(parts: [Option<u64>; 3]) -> Option<u64> {
+    parts.iter().any(Option::is_some).then(|| parts.into_iter().flatten().fold(0, u64::saturating_add))
+}
+
+/// One container's use. None where it could not be measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerUsage {
+    /// Millicores, the mean since the sampling before.
+    pub cpu: Option<u64>,
+    /// Bytes.
+    pub memory_working_set: Option<u64>,
+    /// Bytes.
+    pub memory_rss: Option<u64>,
+    /// Bytes.
+    pub memory_swap: Option<u64>,
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use polylet_core::id::PodUid;
+use polylet_core::id::{ContainerId, PodUid};
 use polylet_core::pod::QosClass;
-use polylet_core::sample::{PodUsage, Reading, Sample};
+use polylet_core::sample::{ContainerUsage, PodUsage, Reading, Sample};
 use polylet_core::time::{Mono, Now};
 
 use crate::cgroup::CgroupTree;
@@ -52,9 +52,10 @@ pub struct StatsError {
 /// Takes samples; remembers the last counters, since use of cpu is a difference.
 #[derive(Debug, Default)]
 pub struct Sampler {
-    /// When, and nanoseconds of cpu used until then: by the machine, and by each pod.
+    /// When, and nanoseconds of cpu used until then: by the machine, by each pod, and by each container.
     machine: Option<Used>,
     pods: BTreeMap<PodUid, Used>,
+    containers: BTreeMap<ContainerId, Used>,
 }
 
 type Used = (Mono, u64);
@@ -65,8 +66,7 @@ impl Sampler {
         Self::default()
     }
 
-    /// One sampling: `pods` with the tiers that their cgroups stand in, and what the last [`measure_disk`] found. Writable layers are
-    /// the runtime's to tell: `disk_rootfs` is left out, and `inodes` are those of logs and volumes.
+    /// One sampling: `pods` with the tiers that their cgroups stand in, and what the last [`measure_disk`] found.
     pub fn sample(
         &mut self,
         tree: &CgroupTree,
@@ -83,25 +83,63 @@ impl Sampler {
         self.cpu(tree, now, &mut sample);
         sample.facts.insert("node.uptime".to_owned(), signed(now.mono.0));
 
-        let before = std::mem::take(&mut self.pods);
+        let before = std::mem::take(self);
+        self.machine = before.machine;
         for (uid, tier) in pods {
-            let (usage, used) = pod_usage(tree, uid, *tier, before.get(uid).copied(), now.mono);
-            if let Some(used) = used {
-                self.pods.insert(uid.clone(), used);
-            }
+            let usage = self.pod(tree, uid, *tier, &before, now.mono);
             let disk = disk.get(uid);
-            let inodes = disk.map(|disk| (disk.logs + disk.volumes()).inodes);
+            let layers = disk.and_then(|disk| disk.layers);
             sample.pods.insert(
                 uid.clone(),
                 PodUsage {
+                    disk_rootfs: layers.map(|layers| layers.bytes),
                     disk_logs: disk.map(|disk| disk.logs.bytes),
                     disk_volumes: disk.map(|disk| disk.volumes().bytes),
-                    inodes,
+                    inodes_rootfs: layers.map(|layers| layers.inodes),
+                    inodes_logs: disk.map(|disk| disk.logs.inodes),
+                    inodes_volumes: disk.map(|disk| disk.volumes().inodes),
                     ..usage
                 },
             );
         }
         Ok(sample)
+    }
+
+    /// What a pod and its containers use; their counters of cpu are kept for the next time.
+    fn pod(&mut self, tree: &CgroupTree, uid: &PodUid, tier: QosClass, before: &Self, now: Mono) -> PodUsage {
+        let dir = |controller| tree.pod_dir(controller, uid.as_str(), tier);
+        let (memory_dir, cpu_dir, io_dir) = (dir("memory"), dir(processes::CPU), dir("io"));
+        let stall = |dir: &Option<PathBuf>, file| pressure::some_10s(&dir.as_ref()?.join(file));
+        let memory = memory_dir.as_ref().and_then(|dir| memory::of_cgroup(tree.version(), dir).ok());
+        let used = cpu_dir.as_ref().and_then(|dir| processes::cpu_nanos(tree.version(), dir)).map(|nanos| (now, nanos));
+        self.pods.extend(used.map(|used| (uid.clone(), used)));
+
+        let mut containers = BTreeMap::new();
+        for (id, dir) in memory_dir.iter().flat_map(|dir| containers_below(dir)) {
+            let memory = memory::of_cgroup(tree.version(), &dir).ok();
+            let cpu_dir = cpu_dir.as_ref().map(|dir| dir.join(id.as_str()));
+            let used = cpu_dir.and_then(|dir| processes::cpu_nanos(tree.version(), &dir)).map(|nanos| (now, nanos));
+            let usage = ContainerUsage {
+                cpu: before.containers.get(&id).copied().zip(used).and_then(|(before, used)| rate(before, used)),
+                memory_working_set: memory.map(|memory| memory.working_set),
+                memory_rss: memory.map(|memory| memory.rss),
+                memory_swap: memory.and_then(|memory| memory.swap),
+            };
+            self.containers.extend(used.map(|used| (id.clone(), used)));
+            containers.insert(id, usage);
+        }
+        PodUsage {
+            memory_working_set: memory.map(|memory| memory.working_set),
+            memory_rss: memory.map(|memory| memory.rss),
+            memory_swap: memory.and_then(|memory| memory.swap),
+            cpu: before.pods.get(uid).copied().zip(used).and_then(|(before, used)| rate(before, used)),
+            processes: memory_dir.as_ref().and_then(|dir| processes::of_cgroup(dir)),
+            cpu_stall: stall(&cpu_dir, "cpu.pressure"),
+            memory_stall: stall(&memory_dir, "memory.pressure"),
+            io_stall: stall(&io_dir, "io.pressure"),
+            containers,
+            ..PodUsage::default()
+        }
     }
 
     fn memory(&self, tree: &CgroupTree, sample: &mut Sample) -> Result<(), StatsError> {
@@ -178,21 +216,11 @@ impl Sampler {
     }
 }
 
-/// What a pod uses, and its counter of cpu for the next time.
-fn pod_usage(tree: &CgroupTree, uid: &PodUid, tier: QosClass, before: Option<Used>, now: Mono) -> (PodUsage, Option<Used>) {
-    let dir = |controller| tree.pod_dir(controller, uid.as_str(), tier);
-    let memory = dir("memory").and_then(|dir| memory::of_cgroup(tree.version(), &dir).ok());
-    let used = dir(processes::CPU).and_then(|dir| processes::cpu_nanos(tree.version(), &dir)).map(|nanos| (now, nanos));
-    let usage = PodUsage {
-        memory_working_set: memory.map(|memory| memory.working_set),
-        memory_rss: memory.map(|memory| memory.rss),
-        memory_swap: memory.and_then(|memory| memory.swap),
-        cpu: before.zip(used).and_then(|(before, used)| rate(before, used)),
-        processes: dir("memory").and_then(|dir| processes::of_cgroup(&dir)),
-        memory_stall: dir("memory").and_then(|dir| pressure::some_10s(&dir.join("memory.pressure"))),
-        ..PodUsage::default()
-    };
-    (usage, used)
+/// The cgroups below a pod's: the runtime names them by the identifiers of its containers, and of the sandbox.
+fn containers_below(pod: &Path) -> Vec<(ContainerId, PathBuf)> {
+    let entries = std::fs::read_dir(pod).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    directories.filter_map(|entry| Some((ContainerId::from(entry.file_name().to_str()?), entry.path()))).collect()
 }
 
 /// Millicores between two counters; None where no time has passed, or the counter began anew.

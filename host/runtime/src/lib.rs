@@ -19,7 +19,7 @@ pub use client::{Client, Config, MESSAGE_LIMIT, Messages, Observer, REQUEST_TIME
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::{CallError, Kind};
 pub use events::{Hints, Way, hints};
-pub use observe::{list, observe};
+pub use observe::{Layers, list, observe, writable_layers};
 pub use operation::Operation;
 /// The contract's messages, for whoever fills or shows them.
 pub use polylet_proto::cri;

@@ -47,12 +47,12 @@ impl Node {
         command
     }
 
-    /// Waits until the node is ready.
+    /// Waits until the node is ready and the default component answers: until that is loaded, the native rung does.
     ///
     /// # Panics
     /// When the agent ends, or is not ready in time.
     pub fn until_ready(&self) {
-        self.until_true("the node is ready", || {
+        self.until_true("the node is ready and judges by the default component", || {
             let ended = locked(&self.agent).0.as_mut().and_then(|child| child.try_wait().expect("ask for the agent's end"));
             assert!(
                 ended.is_none(),
@@ -60,7 +60,8 @@ impl Node {
                 ended.map(|e| e.to_string()).unwrap_or_default(),
                 self.state()
             );
-            self.node()["ready"] == true
+            let judges = |hook: &str| self.ladder(hook).iter().any(|rung| rung["rung"] == "default");
+            self.node()["ready"] == true && ["restart", "probe", "qos", "eviction"].into_iter().all(judges)
         });
     }
 

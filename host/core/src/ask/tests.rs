@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::pod::{ContainerKind, QosClass};
 use crate::question::eviction::Starved;
-use crate::record::ContainerRecord;
+use crate::record::{ContainerRecord, Ended};
 use crate::restart::{backoff_key, default_delay};
 use crate::testing::{self, config};
 
@@ -49,6 +49,7 @@ fn probe(kind: ProbeKind, outcome: Outcome) -> Question {
         latency: 12,
         text: "secret text",
         started: Some(Wall(4_000)),
+        ready: false,
         streak: -2,
         history: &[ProbeAttempt::new(Wall(8_000), Meaning::Failure, 3, &Outcome::Failed(Failure::Refused))],
         outcome,
@@ -280,4 +281,124 @@ fn words_are_shared_among_candidates() {
     assert!(asked.candidates.iter().all(|c| c.traits.daemon));
     let columns = &question.facts.tables["candidates"];
     assert_eq!((&columns["disk.rootfs"], &columns["memory.growth"]), (&vec![UNKNOWN, 1, 1], &vec![-5, -5, -5]));
+}
+
+/// Each hook's questions carry every fact that the table promises them, when all is known. What is measured of the node is the
+/// machine's to name, and the node's name and the agent's age are added where it is asked.
+#[test]
+fn every_fact_of_the_table_can_be_told() {
+    let told = questions_with_everything_known();
+    for line in include_str!("../../../../wit/facts.tsv").lines().skip(1) {
+        let [name, scope, _, hooks, ..] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        if scope == "node" {
+            continue;
+        }
+        for hook in hooks.split(' ') {
+            let question = told.iter().find(|q| {
+                format!("{:?}", q.body).to_lowercase().starts_with(match hook {
+                    "eviction" => "rank",
+                    hook => hook,
+                })
+            });
+            let question = question.unwrap_or_else(|| panic!("no question of {hook}"));
+            let known = match scope.strip_prefix("table ") {
+                Some(table) => {
+                    question.facts.tables[table].get(name).is_some_and(|column| !column.is_empty() && !column.contains(&UNKNOWN))
+                }
+                None => question.facts.numbers.contains_key(name) || question.words.texts.contains_key(name),
+            };
+            assert!(known, "{scope}: {name} is not in the question of {hook}: {:?}", question.facts);
+        }
+    }
+}
+
+fn questions_with_everything_known() -> Vec<Question> {
+    let all = Some(1);
+    let own = ContainerUsage { cpu: all, memory_working_set: all, memory_rss: all, memory_swap: all };
+    let usage = PodUsage {
+        memory_working_set: all,
+        memory_rss: all,
+        memory_swap: all,
+        cpu: all,
+        processes: all,
+        disk_rootfs: all,
+        disk_logs: all,
+        disk_volumes: all,
+        inodes_rootfs: all,
+        inodes_logs: all,
+        inodes_volumes: all,
+        cpu_stall: Some(1),
+        memory_stall: Some(1),
+        io_stall: Some(1),
+        containers: BTreeMap::from([("id".into(), own)]),
+    };
+    let limits = json!({"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"});
+    let pod = testing::pod_of(json!({
+        "metadata": {"name": "p", "namespace": "n", "uid": "u"},
+        "spec": {"priorityClassName": "high", "runtimeClassName": "kata", "containers": [{
+            "name": "c", "image": "i", "resources": {"requests": limits.clone(), "limits": limits},
+            "livenessProbe": {"tcpSocket": {"port": 80}, "terminationGracePeriodSeconds": 7},
+        }]},
+        "status": {"qosClass": "Guaranteed"},
+    }));
+    let container = &pod.containers[0];
+    let mut record = testing::record(&pod);
+    let placed = ContainerPlacement { oom_score: -997, memory_high: None };
+    let Body::Qos(q) = qos_question(&pod, &record, NodeFacts::default(), &config()).body else { panic!("not of qos") };
+    record.placement = Some(Placement { containers: vec![placed], ..q.default_placement });
+    let end = Ended {
+        id: None,
+        exit_code: 3,
+        reason: "Error".into(),
+        message: String::new(),
+        started: Some(Wall(1)),
+        finished: Some(Wall(2)),
+    };
+    record.containers.insert(container.name.clone(), ContainerRecord { last: Some(end), ..ContainerRecord::default() });
+    let signalled = Termination { signal: Some(9), ..termination(2, Cause::Exited) };
+    let attempt = ProbeAttempt {
+        failure: Some(Failure::Refused),
+        status: Some(500),
+        ..ProbeAttempt::new(Wall(8), Meaning::Failure, 3, &Outcome::TcpOpen)
+    };
+    let mut questions = vec![
+        restart_question(&Restart {
+            pod: &pod,
+            container,
+            record: &record,
+            node: NodeFacts::default(),
+            last: signalled.clone(),
+            history: &[signalled],
+            backoff: Some(&Backoff { key: "k".into(), delay: 40_000, updated: Wall(1) }),
+            bounds: config().restart,
+        }),
+        probe_question(&Probe {
+            pod: &pod,
+            container,
+            record: &record,
+            node: NodeFacts::default(),
+            kind: ProbeKind::Liveness,
+            spec: container.probes.liveness.as_ref().expect("declared"),
+            latency: 12,
+            text: "refused",
+            started: Some(Wall(4)),
+            ready: true,
+            streak: -2,
+            history: &[attempt],
+            outcome: Outcome::TcpOpen,
+        }),
+        qos_question(&pod, &record, NodeFacts::default(), &config()),
+        rank_question(
+            NodeFacts::default(),
+            Shortage { starved: Starved::Memory, hard: true, reclaim: 1, reason: String::new() },
+            &[Contender { pod: &pod, record: &record, usage: Some(&usage), growth: Some(-5) }],
+            BTreeMap::new(),
+        ),
+    ];
+    let id = ContainerId::from("id");
+    for question in &mut questions {
+        add_measured(question, Now::default(), &Sample::default(), Some(&usage), |_| Some(&id));
+        add_failure(question, "Error", "it failed");
+    }
+    questions
 }

@@ -258,7 +258,7 @@ fn upstreams_vectors() {
     all(16, Starved::ImageDisk, 2, &split, "C B A");
 
     let inodes = |uid, request, count| {
-        row(uid, 0, 0, request, PodUsage { inodes: Some(count), disk_logs: Some(0), ..PodUsage::default() })
+        row(uid, 0, 0, request, PodUsage { inodes_volumes: Some(count), disk_logs: Some(0), ..PodUsage::default() })
     };
     all(17, Starved::Inodes, 0, &[inodes("A", 1 << 30, 1000), inodes("B", 0, 10)], "B A");
 

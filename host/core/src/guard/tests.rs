@@ -75,6 +75,7 @@ fn probe_question(kind: ProbeKind, default_verdict: Meaning) -> probe::Question 
         text: "",
         latency: 0,
         started: None,
+        ready: true,
         streak: 0,
         history: &[],
     });

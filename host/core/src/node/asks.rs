@@ -11,6 +11,7 @@ use crate::effect::{Act, Effect, Rung};
 use crate::event::{CallError, Outcome};
 use crate::guard::{self, Guarded};
 use crate::id::{ContainerId, ContainerName, PodUid};
+use crate::observed::Observed;
 use crate::pod::{Container, Pod, ProbeKind};
 use crate::question::restart::{Bounds, Cause, Termination};
 use crate::question::{Answer, Body, FailureKind, PolicyFailure, Question, Verdict};
@@ -71,10 +72,19 @@ pub(super) struct Settled {
     pub(super) answer: Answer,
 }
 
-/// Asks. The answer comes at once where the native rung gives it, else with the effect's end.
-pub(super) fn ask(cx: &mut Cx<'_>, mut question: Question, target: Target, pod: String, container: String) -> Option<Settled> {
+/// Asks. `seen` is what the runtime has of the pod spoken of. The answer comes at once where the native rung gives it, else with the
+/// effect's end.
+pub(super) fn ask(
+    cx: &mut Cx<'_>,
+    mut question: Question,
+    target: Target,
+    seen: Option<&Observed>,
+    pod: String,
+    container: String,
+) -> Option<Settled> {
     let usage = target.pod().and_then(|pod| cx.shared.sample.pods.get(pod));
-    ask::add_measured(&mut question, cx.now, &cx.shared.sample, usage);
+    let id = |name: &str| seen.and_then(|seen| seen.newest(name)).map(|newest| &newest.id);
+    ask::add_measured(&mut question, cx.now, &cx.shared.sample, usage, id);
     question.words.texts.insert("node.name".into(), cx.config().node_name.clone());
     question.facts.numbers.insert("node.agent.uptime".into(), millis(cx.now.mono.since(cx.shared.born.mono)) as i64);
     let asked = Asked { question: Arc::new(question), target, place: 0, rung: Rung::Native, before: Vec::new(), pod, container };
@@ -172,7 +182,7 @@ fn failure(kind: FailureKind, message: String) -> Verdict {
 
 impl Worker {
     fn put(&mut self, cx: &mut Cx<'_>, question: Question, target: Target, container: &str) {
-        let settled = ask(cx, question, target, self.describe(), container.to_owned());
+        let settled = ask(cx, question, target, self.last_seen(), self.describe(), container.to_owned());
         if let Some(settled) = settled {
             self.settled(cx, settled);
         }

@@ -148,7 +148,7 @@ impl Node {
     }
 
     fn put_node_question(&mut self, now: Now, question: Question, target: Target, out: &mut Vec<Effect>) {
-        let settled = self.with_cx(now, out, |cx| asks::ask(cx, question, target, String::new(), String::new()));
+        let settled = self.with_cx(now, out, |cx| asks::ask(cx, question, target, None, String::new(), String::new()));
         if let Some(settled) = settled {
             self.pressure_settled(now, settled, out);
         }

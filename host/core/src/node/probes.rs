@@ -128,6 +128,7 @@ impl Worker {
             text: &text,
             latency: millis(latency),
             started,
+            ready: self.probe_views().get(&key.0).is_some_and(|view| view.ready),
             streak: probing.worker.streak(),
             history: &probing.history,
         });

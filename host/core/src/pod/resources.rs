@@ -20,7 +20,7 @@ impl Pod {
     /// upstream enforces one: where it is declared for all containers, or for the pod. Storage is limited to the sum of what is
     /// declared, by whomever.
     pub fn total(&self) -> Resources {
-        let overhead = |name| overhead(self.object.spec.as_ref(), name);
+        let overhead = |name| self.overhead(name);
         let request = |of: fn(&Resources) -> Option<u64>, name| {
             let own = self.resources.as_ref().and_then(of);
             Some(own.unwrap_or_else(|| self.sum(of)).saturating_add(overhead(name))).filter(|amount| *amount > 0)
@@ -61,8 +61,15 @@ impl Pod {
         self.with_overhead(self.sum(|r| r.storage_request), STORAGE)
     }
 
+    /// What the runtime class adds to one resource of the pod, in millicores or bytes.
+    pub(crate) fn overhead(&self, name: &str) -> u64 {
+        let declared = self.object.spec.as_ref().and_then(|spec| spec.overhead.as_ref());
+        let read = if name == "cpu" { quantity::milli } else { quantity::whole };
+        declared.and_then(|overhead| overhead.get(name)).and_then(|text| read(&text.0).ok()).unwrap_or(0)
+    }
+
     fn with_overhead(&self, request: u64, name: &str) -> u64 {
-        if request == 0 { 0 } else { request.saturating_add(overhead(self.object.spec.as_ref(), name)) }
+        if request == 0 { 0 } else { request.saturating_add(self.overhead(name)) }
     }
 
     /// The larger of what runs together and what starts up.
@@ -132,13 +139,6 @@ pub(super) fn read(resources: Option<&v1::ResourceRequirements>) -> Result<Resou
 }
 
 const STORAGE: &str = "ephemeral-storage";
-
-/// What the runtime class adds to one resource of the pod.
-fn overhead(spec: Option<&v1::PodSpec>, name: &str) -> u64 {
-    let text = spec.and_then(|spec| spec.overhead.as_ref()).and_then(|overhead| overhead.get(name));
-    let read = if name == "cpu" { quantity::milli } else { quantity::whole };
-    text.and_then(|text| read(&text.0).ok()).unwrap_or(0)
-}
 
 fn amounts(r: &Resources) -> qos::Resources {
     qos::Resources {

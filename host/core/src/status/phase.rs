@@ -169,8 +169,11 @@ impl Tally {
             self.succeeded += usize::from(end.exit_code == 0);
             self.final_stops += usize::from(!restarts(cx, container, end));
         } else if let Some(end) = state::last(status).filter(|_| state::is_waiting(status)) {
+            // What waits and was removed is made anew, however it ended.
+            let removed = cx.inputs.observed.is_some_and(|have| have.newest(container.name.as_str()).is_none());
+            let coming = removed && !cx.is_ending();
             self.stopped += 1;
-            self.final_stops += usize::from(!restarts(cx, container, end));
+            self.final_stops += usize::from(!coming && !restarts(cx, container, end));
         } else if state::is_waiting(status) {
             self.waiting += 1;
         } else {

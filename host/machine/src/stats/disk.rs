@@ -12,6 +12,8 @@ use crate::walk::{self, Usage};
 /// One pod's logs and volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodDisk {
+    /// Its containers' writable layers: the runtime's to tell, so [`measure_disk`] leaves them out.
+    pub layers: Option<Usage>,
     /// Its logs, rotated ones included.
     pub logs: Usage,
     /// Its emptyDir volumes of every medium by name: what their size limits are compared with.

@@ -93,22 +93,37 @@ fn pods_of_a_v2_tree() {
         file(cgroup, "memory.max", "4096\n");
         file(cgroup, "cpu.stat", "usage_usec 1000000\nuser_usec 1\n");
     }
-    file(&at, "memory.pressure", "some avg10=1.50 avg60=0.00 avg300=0.00 total=1\n");
+    for (resource, share) in [("cpu", "0.25"), ("memory", "1.50"), ("io", "2.75")] {
+        file(&at, &format!("{resource}.pressure"), &format!("some avg10={share} avg60=0.00 avg300=0.00 total=1\n"));
+    }
     file(&at, "cgroup.procs", "");
-    file(&at.join("container"), "cgroup.procs", "10\n11\n12\n");
+    let container = at.join("c0ffee");
+    file(&container, "cgroup.procs", "10\n11\n12\n");
+    file(&container, "memory.stat", "anon 100\nfile 50\ninactive_file 40\n");
+    file(&container, "memory.current", "150\n");
+    file(&container, "memory.swap.current", "7\n");
+    file(&container, "cpu.stat", "usage_usec 2000\n");
     let mut sampler = Sampler::new();
     let uid = PodUid::from("uid-1");
     let pods = [(uid.clone(), QosClass::Burstable)];
     let now = |ms| Now { wall: Wall(7), mono: Mono(ms) };
-    let disk = BTreeMap::from([(uid.clone(), PodDisk::default())]);
+    let mut known = PodDisk::default();
+    known.layers = Some(Usage { bytes: 5, inodes: 2 });
+    let disk = BTreeMap::from([(uid.clone(), known)]);
     let first = sampler.sample(&tree, &places(), &pods, &disk, now(0)).expect("sample");
     assert_eq!(first.signals["allocatableMemory.available"], Reading { available: 4096 - 600, capacity: 4096 });
     let usage = &first.pods[&uid];
     assert_eq!((usage.memory_working_set, usage.memory_rss, usage.memory_stall), (Some(600), Some(300), Some(150)));
+    assert_eq!((usage.cpu_stall, usage.io_stall), (Some(25), Some(275)));
     assert_eq!((usage.processes, usage.cpu, usage.disk_logs), (Some(3), None, Some(0)));
+    assert_eq!((usage.disk_rootfs, usage.disk(), usage.inodes()), (Some(5), Some(5), Some(2)));
+    let own = ContainerUsage { cpu: None, memory_working_set: Some(110), memory_rss: Some(100), memory_swap: Some(7) };
+    assert_eq!(usage.containers, BTreeMap::from([(ContainerId::from("c0ffee"), own)]));
     file(&at, "cpu.stat", "usage_usec 6000000\n");
+    file(&container, "cpu.stat", "usage_usec 2502000\n");
     let second = sampler.sample(&tree, &places(), &pods, &disk, now(10_000)).expect("sample");
     assert_eq!(second.pods[&uid].cpu, Some(500));
+    assert_eq!(second.pods[&uid].containers[&ContainerId::from("c0ffee")].cpu, Some(250));
     assert_eq!(second.facts["node.cpu.usage"], 0);
 }
 

@@ -30,7 +30,7 @@ const TOPICS: &[&str] = &["/tasks/delete", "/tasks/oom", "/tasks/start", "/tasks
 /// added to it; the first looks are this far apart.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// For so long; then the hint is passed on all the same.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Ends that may be waited for at once. What is beyond is passed on as it comes.
 const WAITING: usize = 64;
