@@ -17,8 +17,8 @@ const WAITING: usize = 4096;
 pub struct Answered {
     /// For the node.
     pub event: Event,
-    /// For the store.
-    pub writes: Option<Writes>,
+    /// For the store, should the answer of this rung decide.
+    pub writes: Option<(Rung, Writes)>,
 }
 
 struct Asked {
@@ -44,7 +44,7 @@ impl Askers {
                 while let Some(Asked { id, rung, question }) = asked.blocking_recv() {
                     let asked = policies.ask(&rung, &question);
                     let event = Event::Done { id, result: Ok(Outcome::Verdict(asked.verdict)) };
-                    if answers.blocking_send(Answered { event, writes: Some(asked.writes) }).is_err() {
+                    if answers.blocking_send(Answered { event, writes: Some((rung, asked.writes)) }).is_err() {
                         return;
                     }
                 }

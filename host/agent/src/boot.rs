@@ -12,14 +12,16 @@ use polylet_core::node::Node;
 use polylet_machine::cgroup::{CgroupTree, Driver, LimitOptions, NodeLimits, Version};
 use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::lock::NodeLock;
+use polylet_machine::root;
 use polylet_policy::store::{BucketName, Entries};
 use polylet_policy::{Persist, PolicyHost};
-use polylet_runtime::{Capabilities, Client, Hints, NodeContext, ResolvConf, hints};
+use polylet_runtime::{Capabilities, CgroupDriver, Client, Hints, ResolvConf, hints};
 use polylet_server::Metrics;
 use polylet_store::store::PolicyWrite;
 use polylet_store::{Ring, Store};
 
-use crate::perform::{Performer, Prepared};
+use crate::context::node_context;
+use crate::perform::{Performer, Prepared, chain};
 use crate::sampling::Sampler;
 use crate::settings::{Found, Settings};
 
@@ -49,6 +51,10 @@ pub struct Booted {
 /// What keeps the agent from starting, naming what would be right.
 pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Booted> {
     let lock = NodeLock::take(&settings.paths.root)?;
+    root::make(&settings.paths)?;
+    if let Err(error) = root::share(&settings.paths) {
+        tracing::warn!(error = chain(&error), "mounts are not propagated to containers that ask for it");
+    }
     let machine = MachineFacts::read()?;
     if settings.fail_swap_on && machine.swap > 0 {
         bail!("running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration");
@@ -68,6 +74,13 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     let client = connect(settings, metrics)?;
     let mut hints = hints(client.clone());
     let capabilities = reach(&client, &mut hints, settings.runtime_timeout).await?;
+    if capabilities.cgroup_driver == Some(CgroupDriver::Systemd) {
+        bail!(
+            "the runtime at {} says that its cgroup driver is systemd; pods are only placed by cgroupfs: configure the runtime for \
+             that (containerd: SystemdCgroup = false)",
+            client.endpoint()
+        );
+    }
     for degraded in &capabilities.degraded {
         tracing::info!("{degraded}");
     }
@@ -77,6 +90,7 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
         storage,
         huge_pages: machine.huge_pages.clone(),
         apparmor: machine.apparmor,
+        supplemental_groups_policy: capabilities.supplemental_groups_policy,
         node_ips: node_ips(settings),
         runtime_name: capabilities.runtime_name.clone(),
     };
@@ -87,30 +101,11 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     let policies = PolicyHost::new(policy_settings).context("start the policy host")?;
 
     let version = cgroups.as_ref().map(CgroupTree::version);
+    let handlers = capabilities.handlers.clone();
+    let node = node_context(settings, &machine, &found, &core, version, resolv_conf(settings)?, handlers);
     let performer = Performer {
         client: client.clone(),
-        node: NodeContext {
-            paths: settings.paths.clone(),
-            node_name: settings.node_name.clone(),
-            node_ips: found.node_ips.clone(),
-            cluster_dns: settings.cluster_dns.clone(),
-            cluster_domain: settings.cluster_domain.clone(),
-            resolv_conf: resolv_conf(settings)?,
-            cpu_cfs_quota: settings.cpu_quota,
-            cpu_cfs_period_us: i64::try_from(settings.cpu_period_us).unwrap_or(100_000),
-            seccomp_default: settings.seccomp_default,
-            single_process_oom_kill: version != Some(Version::V2),
-            cgroup_v2: version == Some(Version::V2),
-            swap: None,
-            memory_capacity: machine.memory,
-            memory_allocatable: core.memory_allocatable,
-            cpu_allocatable_milli: core.cpu_allocatable,
-            storage_allocatable: core.storage_allocatable,
-            huge_page_sizes: machine.huge_pages.keys().map(|size| page_size(*size)).collect(),
-            masked_paths: thermal_paths(machine.cpus),
-            selinux: std::path::Path::new("/sys/fs/selinux/enforce").exists(),
-            runtime_handlers: capabilities.handlers.clone(),
-        },
+        node,
         cgroups,
         cgroup_root: settings.cgroup_root.clone(),
         limits: LimitOptions { cpu_quota: settings.cpu_quota, cpu_period_us: settings.cpu_period_us, pids: settings.pids_limit },
@@ -140,7 +135,7 @@ fn open_cgroups(settings: &Settings, machine: &MachineFacts) -> anyhow::Result<C
         cpu: (machine.cpus * 1000).saturating_sub(settings.reserved_cpu),
         memory: settings.enforce_pods.then(|| machine.memory.saturating_sub(settings.reserved_memory)),
         pids: settings.enforce_pods.then(|| machine.max_pids.saturating_sub(settings.reserved_pids)),
-        huge_pages: BTreeMap::new(),
+        huge_pages: machine.huge_pages.clone(),
     };
     tree.ensure_node(&limits).context("make the cgroups of pods")?;
     Ok(tree)
@@ -210,15 +205,6 @@ fn resolv_conf(settings: &Settings) -> anyhow::Result<Option<ResolvConf>> {
     Ok(Some(ResolvConf::parse(&text)))
 }
 
-/// As runtimes spell it: `2MB`, `1GB`, `64KB`.
-fn page_size(bytes: u64) -> String {
-    match bytes {
-        b if b >= 1 << 30 => format!("{}GB", b >> 30),
-        b if b >= 1 << 20 => format!("{}MB", b >> 20),
-        b => format!("{}KB", b >> 10),
-    }
-}
-
 /// Where the runtime keeps images and writable layers, as it says itself.
 async fn image_places(client: &Client) -> (Option<PathBuf>, Option<PathBuf>) {
     let Ok(info) = client.image_fs_info().await else { return (None, None) };
@@ -226,14 +212,6 @@ async fn image_places(client: &Client) -> (Option<PathBuf>, Option<PathBuf>) {
         all.first().and_then(|fs| fs.fs_id.as_ref()).map(|id| PathBuf::from(&id.mountpoint)).filter(|p| p.exists())
     };
     (place(&info.image_filesystems), place(&info.container_filesystems))
-}
-
-/// Directories of the processors that containers must not read.
-fn thermal_paths(cpus: u64) -> Vec<String> {
-    (0..cpus)
-        .map(|n| format!("/sys/devices/system/cpu/cpu{n}/thermal_throttle"))
-        .filter(|path| std::path::Path::new(path).exists())
-        .collect()
 }
 
 /// Best effort, as upstream does it: a machine without the capability says so once.

@@ -12,17 +12,17 @@ use polylet_core::pod::{Container, Pod, Source};
 use polylet_core::question::qos::Placement;
 use polylet_core::question::{Answer, NodeFacts};
 use polylet_core::record::PodRecord;
-use polylet_machine::cgroup::{CgroupName, Driver, LimitOptions, PodLimits, pod_limits};
+use polylet_machine::cgroup::{CgroupName, Driver, LimitOptions, PodLimits, Version, pod_limits};
 use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::volume;
 use polylet_runtime::cri::{ContainerConfig, PodSandboxConfig};
 use polylet_runtime::{
-    ContainerInputs, HandlerFeatures, NodeContext, ResolvConf, Translated, container_config, message_json, sandbox_config,
-    spec_container,
+    ContainerInputs, HandlerFeatures, ResolvConf, Translated, container_config, message_json, sandbox_config, spec_container,
 };
 use serde_json::{Value, json};
 
 use crate::config::Loaded;
+use crate::context::node_context;
 use crate::settings::{Found, Settings};
 use crate::source::{Origin, load};
 
@@ -32,7 +32,8 @@ const SOME_USER: i64 = 65_534;
 /// What is shown without having been asked for.
 const NOTES: &[&str] = &[
     "placement and cgroup are the default policy's answer: a policy that is bound to qos may give another",
-    "no runtime was asked: it is taken to have user namespaces and recursive read-only mounts",
+    "no runtime was asked: it is taken to have user namespaces, recursive read-only mounts and strict supplemental groups",
+    "whether the node would admit the pod beside those that it runs was not asked",
     "the image's own user, addresses and files of the pod are not known yet, and left out",
 ];
 
@@ -77,6 +78,7 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
         storage: facts::storage(Path::new("/"))?,
         huge_pages: machine.huge_pages.clone(),
         apparmor: machine.apparmor,
+        supplemental_groups_policy: true,
         node_ips: vec![],
         runtime_name: "containerd".into(),
     };
@@ -103,28 +105,10 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     let parent = CgroupName::pod(&root, pod.uid.as_str(), placement.tier).path(Driver::Cgroupfs);
 
     let text = std::fs::read_to_string(&settings.resolv_conf).ok();
-    let node = NodeContext {
-        paths: settings.paths.clone(),
-        node_name: settings.node_name.clone(),
-        node_ips: vec![],
-        cluster_dns: settings.cluster_dns.clone(),
-        cluster_domain: settings.cluster_domain.clone(),
-        resolv_conf: text.as_deref().map(ResolvConf::parse),
-        cpu_cfs_quota: settings.cpu_quota,
-        cpu_cfs_period_us: i64::try_from(settings.cpu_period_us).unwrap_or(100_000),
-        seccomp_default: settings.seccomp_default,
-        single_process_oom_kill: true,
-        cgroup_v2: Path::new("/sys/fs/cgroup/cgroup.controllers").exists(),
-        swap: None,
-        memory_capacity: machine.memory,
-        memory_allocatable: core.memory_allocatable,
-        cpu_allocatable_milli: core.cpu_allocatable,
-        storage_allocatable: 0,
-        huge_page_sizes: vec![],
-        masked_paths: vec![],
-        selinux: false,
-        runtime_handlers: [(String::new(), HandlerFeatures { recursive_read_only_mounts: true, user_namespaces: true })].into(),
-    };
+    let cgroups = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() { Version::V2 } else { Version::V1 };
+    let handlers = [(String::new(), HandlerFeatures { recursive_read_only_mounts: true, user_namespaces: true })].into();
+    let resolv_conf = text.as_deref().map(ResolvConf::parse);
+    let node = node_context(settings, &machine, &found, &core, Some(cgroups), resolv_conf, handlers);
     let sandbox = sandbox_config(&node, &pod, 0, &parent)?;
     let mut warnings: Vec<String> = sandbox.warnings.iter().map(said).collect();
     let mut containers = Vec::new();

@@ -130,11 +130,8 @@ impl Performer {
     async fn prepare(&self, pod: &Arc<Pod>, placement: &Arc<Placement>) -> Result<Outcome, CallError> {
         let uid = pod.uid.clone();
         let limits = pod_limits(pod, placement, &self.limits);
-        let burstable = {
-            let mut known = locked(&self.prepared);
-            known.insert(uid.clone(), (pod.clone(), placement.tier));
-            known.values().filter(|(_, tier)| *tier == QosClass::Burstable).map(|(pod, _)| pod.cpu_request()).sum()
-        };
+        locked(&self.prepared).insert(uid.clone(), (pod.clone(), placement.tier));
+        let burstable = self.burstable_cpu();
         let (cgroups, pod, paths) = (self.cgroups.clone(), pod.clone(), self.node.paths.clone());
         let memory = self.node.memory_allocatable;
         blocking("prepare", uid.as_str(), move || {
@@ -157,6 +154,12 @@ impl Performer {
             Ok(Outcome::Prepared { logged })
         })
         .await
+    }
+
+    /// Millicores that the pods of the Burstable tier ask for together.
+    fn burstable_cpu(&self) -> u64 {
+        let prepared = locked(&self.prepared);
+        prepared.values().filter(|(_, tier)| *tier == QosClass::Burstable).map(|(pod, _)| pod.cpu_request()).sum()
     }
 
     async fn run_sandbox(&self, pod: &Arc<Pod>, attempt: u32, placement: &Placement) -> Result<Outcome, CallError> {
@@ -206,7 +209,7 @@ impl Performer {
                 attempt,
                 image: &image,
                 ips: &ips,
-                oom_score_adj: place.map_or(1000, |p| i64::from(p.oom_score)),
+                oom_score_adj: place.map_or_else(|| ephemeral_oom_score(placement.tier), |p| i64::from(p.oom_score)),
                 memory_high: place.and_then(|p| p.memory_high),
                 hosts_file: hosts_file.as_deref(),
                 termination_log: termination_log.as_deref(),
@@ -266,7 +269,9 @@ impl Performer {
             Handler::HttpGet { .. } => {
                 let done = hook_http(&handler, ips, budget).await.map_err(|error| other("hook", &object, error.text))?;
                 if let Some(text) = done.fallback {
-                    tracing::warn!(container = %container, "LifecycleHTTPFallback: {text}");
+                    tracing::warn!(
+                        target: "event", %pod, %container, reason = "LifecycleHTTPFallback", "{text}"
+                    );
                 }
                 Ok(Outcome::Unit)
             }
@@ -297,6 +302,7 @@ impl Performer {
 
     async fn clean_up(&self, pod: PodUid, namespace: String, name: String, gone: bool) -> Result<Outcome, CallError> {
         locked(&self.prepared).remove(&pod);
+        let burstable = self.burstable_cpu();
         let (cgroups, paths) = (self.cgroups.clone(), self.node.paths.clone());
         let object = pod.to_string();
         blocking("clean up", &object, move || {
@@ -304,6 +310,7 @@ impl Performer {
             volume::tear_down(&paths, pod.as_str()).map_err(|e| failed(chain(&e)))?;
             if let Some(cgroups) = cgroups {
                 cgroups.remove_pod(pod.as_str()).map_err(|e| failed(chain(&e)))?;
+                cgroups.update_tiers(burstable).map_err(|e| failed(chain(&e)))?;
             }
             if gone && !name.is_empty() {
                 logs::remove_pod_logs(&paths, &namespace, &name, pod.as_str()).map_err(|e| failed(chain(&e)))?;
@@ -428,6 +435,15 @@ fn unit(result: Result<(), CallError>) -> Result<Outcome, CallError> {
 
 fn other(operation: &str, object: &str, message: impl Into<String>) -> CallError {
     CallError { operation: operation.into(), object: object.into(), kind: CallErrorKind::Other, message: message.into() }
+}
+
+/// Ephemeral containers ask for nothing, so that the kernel takes them first within their class.
+fn ephemeral_oom_score(tier: QosClass) -> i64 {
+    match tier {
+        QosClass::Guaranteed => -997,
+        QosClass::Burstable => 999,
+        QosClass::BestEffort => 1000,
+    }
 }
 
 /// An error with all its causes, in one line.

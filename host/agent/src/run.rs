@@ -9,12 +9,12 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use polylet_core::effect::{Act, Effect};
+use polylet_core::decision::DecisionRecord;
+use polylet_core::effect::{Act, Effect, Rung};
 use polylet_core::event::{CallError, CallErrorKind, Event, Hint, RuntimeState};
 use polylet_core::id::EffectId;
 use polylet_core::node::Node;
@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admin::{Asked, NodeAdmin};
 use crate::askers::{Answered, Askers};
 use crate::boot::{Booted, boot};
+use crate::network::why_not_ready;
 use crate::perform::{Performer, UnderWay, chain};
 use crate::settings::Settings;
 use crate::{policies, tell};
@@ -147,14 +148,19 @@ impl Agent {
         self.node.next_wakeup().map_or(PULSE, |at: Mono| at.since(now)).min(PULSE)
     }
 
-    fn step(&mut self, event: Event, writes: Option<Writes>) {
+    fn step(&mut self, event: Event, writes: Option<(Rung, Writes)>) {
         self.note(&event);
         let began = std::time::Instant::now();
         let effects = self.node.step(facts::now(), event);
         self.metrics.step(began.elapsed());
-        // A policy's memory changes only with an answer that was accepted.
-        if let Some(writes) = writes
-            && effects.iter().any(|e| matches!(e, Effect::Decided(r) if r.asked.last().is_some_and(|(_, v)| v.answer.is_ok())))
+        // A policy's memory changes only with its own answer that was accepted: where the guard refuses that, the native rung decides
+        // in this very step.
+        let decided = |by: &Rung| {
+            let last = |record: &DecisionRecord| record.asked.last().is_some_and(|(rung, v)| rung == by && v.answer.is_ok());
+            effects.iter().any(|effect| matches!(effect, Effect::Decided(record) if last(record)))
+        };
+        if let Some((rung, writes)) = writes
+            && decided(&rung)
             && let Err(error) = self.policies.commit(writes)
         {
             tell::not_kept("what a policy wanted to remember is lost", &error);
@@ -311,6 +317,10 @@ fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbo
             };
             let down = matches!(state, RuntimeState::Down(_));
             if last.as_ref() != Some(&state) {
+                if let RuntimeState::Up { network: Err(said), .. } = &state {
+                    let shown = why_not_ready(&client).await.unwrap_or_default();
+                    tracing::warn!(configuration = shown, "{said}");
+                }
                 if inbox.send(Event::Runtime(state.clone())).await.is_err() {
                     return;
                 }
@@ -338,13 +348,3 @@ fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbo
 
 /// Where a question's answer goes.
 pub type Reply<T> = oneshot::Sender<T>;
-
-/// Where the agent's own files lie, for messages.
-pub fn whereabouts(settings: &Settings) -> Vec<(&'static str, PathBuf)> {
-    vec![
-        ("manifests", settings.static_pod_path.clone().unwrap_or_default()),
-        ("policies", settings.policy_dir.clone()),
-        ("state", settings.state_dir.clone()),
-        ("pod logs", settings.paths.pod_logs.clone()),
-    ]
-}

@@ -126,6 +126,8 @@ pub struct Found {
     pub huge_pages: BTreeMap<u64, u64>,
     /// AppArmor is in use.
     pub apparmor: bool,
+    /// The runtime honours `supplementalGroupsPolicy: Strict`.
+    pub supplemental_groups_policy: bool,
     /// Primary first.
     pub node_ips: Vec<String>,
     /// `runtime_name` of CRI `Version`.
@@ -250,6 +252,7 @@ impl Settings {
                 .saturating_sub(kept("nodefs.available", found.storage)),
             huge_pages: found.huge_pages.clone(),
             apparmor: found.apparmor,
+            supplemental_groups_policy: found.supplemental_groups_policy,
             thresholds: self.thresholds.clone(),
             pressure_transition: self.pressure_transition,
             eviction_max_grace: self.eviction_max_grace,

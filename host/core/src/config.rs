@@ -53,6 +53,8 @@ pub struct Config {
     pub huge_pages: BTreeMap<u64, u64>,
     /// AppArmor profiles can be enforced.
     pub apparmor: bool,
+    /// The runtime honours `supplementalGroupsPolicy: Strict`.
+    pub supplemental_groups_policy: bool,
     /// Eviction thresholds.
     pub thresholds: Vec<Threshold>,
     /// `evictionPressureTransitionPeriod`.

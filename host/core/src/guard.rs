@@ -51,7 +51,7 @@ pub fn restart(q: &restart::Question, mut a: restart::Answer, config: &Config) -
 }
 
 /// Bounds of a probe answer. `mercy`: a liveness or startup failure may still be kept from counting.
-pub fn probe(q: &probe::Question, mut a: probe::Answer, mercy: bool) -> Guarded<probe::Answer> {
+pub fn probe(q: &probe::Question, mut a: probe::Answer, mercy: bool, longest_grace: u64) -> Guarded<probe::Answer> {
     let mut clamped = Vec::new();
     let kills = q.kind != ProbeKind::Readiness;
     if kills && q.default_verdict == Meaning::Failure && a.verdict != Meaning::Failure && !mercy {
@@ -65,16 +65,12 @@ pub fn probe(q: &probe::Question, mut a: probe::Answer, mercy: bool) -> Guarded<
             a.next_in = Some(bounded);
         }
     }
+    if let Some(grace) = a.grace.filter(|grace| *grace > longest_grace) {
+        clamped.push(format!("grace {grace} ms lowered to the declared {longest_grace} ms"));
+        a.grace = Some(longest_grace);
+    }
     shorten(&mut a.reason, &mut clamped);
     Guarded { answer: a, clamped }
-}
-
-/// Longest grace that a probe answer may give, in milliseconds: the pod's own. Told apart because a question does not carry it.
-pub fn probe_grace(a: &mut Guarded<probe::Answer>, pod_grace_ms: u64) {
-    if let Some(grace) = a.answer.grace.filter(|g| *g > pod_grace_ms) {
-        a.clamped.push(format!("grace {grace} ms lowered to the pod's {pod_grace_ms} ms"));
-        a.answer.grace = Some(pod_grace_ms);
-    }
 }
 
 /// Bounds of a placement. Err: it cannot be used at all.

@@ -124,11 +124,6 @@ impl Pod {
     pub fn app_containers(&self) -> impl Iterator<Item = &Container> {
         self.of_kind(ContainerKind::App)
     }
-
-    /// Whether any init container is restartable.
-    pub fn has_sidecars(&self) -> bool {
-        self.of_kind(ContainerKind::Sidecar).next().is_some()
-    }
 }
 
 /// Priority from which a pod counts as critical.

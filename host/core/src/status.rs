@@ -148,6 +148,8 @@ impl Cx<'_> {
     fn may_run(&self) -> bool {
         match self.inputs.observed {
             _ if self.inputs.stopped || self.inputs.record.over => false,
+            // What was being made when the end was decided on may not have been seen yet.
+            _ if self.inputs.record.stop.is_some() => true,
             Some(have) => {
                 have.containers.iter().any(|c| c.state != ContainerState::Exited)
                     || have.sandboxes.iter().any(|s| s.state == SandboxState::Ready)

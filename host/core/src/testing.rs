@@ -63,6 +63,7 @@ pub(crate) fn config() -> Config {
         storage_allocatable: 0,
         huge_pages: Default::default(),
         apparmor: false,
+        supplemental_groups_policy: false,
         thresholds: Vec::new(),
         pressure_transition: Duration::from_secs(300),
         eviction_max_grace: Duration::ZERO,

@@ -221,7 +221,7 @@ impl CgroupTree {
     }
 
     /// Gives the Burstable tier the shares of what its active pods request together, in millicores with their overhead. To be
-    /// called at start, once a minute, and before a pod's cgroup is made.
+    /// called before a pod's cgroup is made and after one was removed.
     pub fn update_tiers(&self, burstable_cpu: u64) -> Result<(), CgroupError> {
         for (tier, shares) in [(QosClass::Burstable, cpu::shares(burstable_cpu)), (QosClass::BestEffort, cpu::MIN_SHARES)] {
             self.write(&CgroupName::tier(&self.root, tier), &Values { shares: Some(shares), ..Values::default() })?;
@@ -244,11 +244,6 @@ impl CgroupTree {
         Ok(name.path(Driver::Cgroupfs))
     }
 
-    /// Whether a pod has its cgroup, in whole. One that was seen running and has lost it must be ended first.
-    pub fn has_pod(&self, uid: &str, tier: QosClass) -> bool {
-        self.is_complete(&CgroupName::pod(&self.root, uid, tier))
-    }
-
     /// Every pod that has a cgroup in any hierarchy, with the tier that it stands in.
     pub fn list_pods(&self) -> Result<Vec<(String, QosClass)>, CgroupError> {
         let mut pods = std::collections::BTreeSet::new();
@@ -260,17 +255,6 @@ impl CgroupTree {
             }
         }
         Ok(pods.into_iter().filter(|(uid, _)| !uid.is_empty()).collect())
-    }
-
-    /// Leaves an orphan that cannot be removed yet the least cpu.
-    pub fn reduce_cpu(&self, uid: &str) -> Result<(), CgroupError> {
-        for tier in TIERS {
-            let name = CgroupName::pod(&self.root, uid, tier);
-            if self.pod_dir("cpu", uid, tier).is_some_and(|dir| dir.is_dir()) {
-                self.write(&name, &Values { shares: Some(cpu::MIN_SHARES), ..Values::default() })?;
-            }
-        }
-        Ok(())
     }
 
     /// Ends what still runs in a pod's cgroup, in whichever tier, and removes it. A pod without one counts as removed.

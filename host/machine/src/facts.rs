@@ -61,6 +61,17 @@ impl MachineFacts {
     }
 }
 
+/// The kernel can bound how much swap a container uses.
+pub fn has_swap_controller() -> bool {
+    let hierarchy = Path::new("/sys/fs/cgroup");
+    if !hierarchy.join("cgroup.controllers").exists() {
+        return hierarchy.join("memory/memory.memsw.limit_in_bytes").exists();
+    }
+    // The root of the unified hierarchy has no limits; what lies below it does.
+    let below = fs::read_dir(hierarchy).into_iter().flatten().flatten();
+    below.map(|entry| entry.path()).any(|dir| dir.join("memory.swap.max").exists())
+}
+
 /// Both clocks: the wall's, and milliseconds since boot, suspended time included.
 pub fn now() -> Now {
     Now { wall: Wall(clock(ClockId::Realtime)), mono: Mono(clock(ClockId::Boottime)) }

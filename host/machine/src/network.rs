@@ -1,21 +1,10 @@
-//! Whether the node's network is ready: what the runtime says of it, in upstream's words, and what the CNI configuration shows.
+//! What the CNI configuration shows: the runtime reads it itself, and says only whether the network is ready.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-
-/// One condition of the runtime's status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RuntimeCondition<'a> {
-    /// Whether it holds.
-    pub status: bool,
-    /// A word such as `NetworkPluginNotReady`.
-    pub reason: &'a str,
-    /// For people.
-    pub message: &'a str,
-}
 
 /// The network configuration that a runtime would use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,28 +43,6 @@ pub enum CniError {
         /// File and what is wrong with it.
         refused: Vec<String>,
     },
-}
-
-/// The runtime's word on its network, as upstream's condition shows it.
-///
-/// `condition` is the runtime's `NetworkReady`, None where it did not mention it. The runtime reads the CNI configuration itself, so
-/// that its word counts; `configuration` is looked at only where it gives no message of its own.
-pub fn readiness(
-    condition: Option<RuntimeCondition<'_>>,
-    configuration: impl FnOnce() -> Result<CniNetwork, CniError>,
-) -> Result<(), String> {
-    const NOT_READY: &str = "container runtime network not ready";
-    let Some(condition) = condition else { return Err(format!("{NOT_READY}: <nil>")) };
-    if condition.status {
-        return Ok(());
-    }
-    let own = if condition.message.is_empty() { configuration().err() } else { None };
-    let message = match &own {
-        Some(error @ CniError::Directory { cause, .. }) => format!("{error}: {cause}"),
-        Some(error) => error.to_string(),
-        None => condition.message.to_owned(),
-    };
-    Err(format!("{NOT_READY}: NetworkReady=false reason:{} message:{message}", condition.reason))
 }
 
 /// The configuration that a runtime takes: of the files ending in `.conf`, `.conflist` or `.json` the first valid one, by name.
@@ -169,20 +136,5 @@ mod tests {
         );
         let error = configuration(Path::new("/no/such/directory")).expect_err("absent");
         assert_eq!(error.to_string(), "read CNI configuration directory /no/such/directory");
-    }
-
-    #[test]
-    fn readiness_in_upstreams_words() {
-        let never = || panic!("the configuration is not looked at");
-        let not_ready = |message| Some(RuntimeCondition { status: false, reason: "NetworkPluginNotReady", message });
-        assert_eq!(readiness(Some(RuntimeCondition { status: true, reason: "", message: "" }), never), Ok(()));
-        assert_eq!(readiness(None, never), Err("container runtime network not ready: <nil>".into()));
-        let expected = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network \
-                        plugin returns error: cni plugin not initialized";
-        assert_eq!(readiness(not_ready("Network plugin returns error: cni plugin not initialized"), never), Err(expected.into()));
-        let own = readiness(not_ready(""), || Err(CniError::Empty { path: "/etc/cni/net.d".into() }));
-        let expected = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:no networks \
-                        found in /etc/cni/net.d";
-        assert_eq!(own, Err(expected.into()));
     }
 }

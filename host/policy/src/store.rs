@@ -153,16 +153,6 @@ impl PolicyStore {
         self.forget(|bucket| bucket.pod.as_ref() == Some(uid));
     }
 
-    /// Drops the buckets of every pod that is not kept: for the start of the agent, when pods went while it was away.
-    pub fn retain_pods(&self, keep: impl Fn(&PodUid) -> bool) {
-        self.forget(|bucket| bucket.pod.as_ref().is_some_and(|uid| !keep(uid)));
-    }
-
-    /// Drops everything that a policy remembers.
-    pub fn forget_policy(&self, name: &str) {
-        self.forget(|bucket| &*bucket.policy == name);
-    }
-
     /// A bucket's contents, for showing.
     pub fn read(&self, bucket: &BucketName) -> Arc<Entries> {
         self.find(bucket).entries
@@ -262,13 +252,11 @@ mod tests {
             store.commit(writes(&store, &bucket(Some(uid)), "k", Some("v"))).unwrap();
         }
         store.commit(writes(&store, &bucket(None), "k", Some("v"))).unwrap();
-        store.retain_pods(|uid| uid.as_str() == "b");
+        store.forget_pod(&"a".into());
         assert!(store.read(&bucket(Some("a"))).is_empty());
         assert!(!store.read(&bucket(Some("b"))).is_empty());
         store.forget_pod(&"b".into());
         assert_eq!(lock(&store.buckets).bytes, 2);
-        store.forget_policy("p");
-        assert_eq!(lock(&store.buckets).bytes, 0);
     }
 
     #[derive(Default)]

@@ -20,6 +20,7 @@ mod real;
 mod view;
 mod wait;
 
+pub use cgroup::Cgroup;
 pub use net::{Health, Listening, Network};
 pub use node::{Node, down_on_signals};
 pub use pod::Pod;

@@ -3,6 +3,7 @@
 //! They are made at the core's only two doors, the events that go in and the effects that come out, so that no feature of the core itself
 //! can break it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use polylet_core::effect::{Act, Effect};
@@ -36,11 +37,13 @@ pub enum Broken {
     CreatedIsStarted,
     /// Finds no directory or cgroup of a pod that nobody knows any more.
     NoLeftovers,
+    /// Takes every sample for one of a shortage.
+    AlwaysShort,
 }
 
 impl Broken {
     /// All of them.
-    pub const ALL: [Broken; 11] = [
+    pub const ALL: [Broken; 12] = [
         Self::SilenceIsEmpty,
         Self::OldLooksCount,
         Self::NoMemory,
@@ -52,6 +55,7 @@ impl Broken {
         Self::NoSweep,
         Self::CreatedIsStarted,
         Self::NoLeftovers,
+        Self::AlwaysShort,
     ];
 
     /// What the broken core makes of an event. `turn` grows with each call. None: it does not notice.
@@ -80,6 +84,9 @@ impl Broken {
                 }
             }
             (Self::NoLeftovers, Event::Done { result: Ok(Outcome::Leftovers(found)), .. }) => found.clear(),
+            (Self::AlwaysShort, Event::Sampled { result: Ok(sample), .. }) => {
+                Arc::make_mut(sample).signals.values_mut().for_each(|reading| reading.available = 0);
+            }
             (Self::ProbesAlwaysFail, Event::Done { result: Ok(Outcome::Probed { outcome, .. }), .. }) => {
                 *outcome = probe::Outcome::Failed(probe::Failure::Refused);
             }

@@ -24,6 +24,12 @@ pub(super) struct Check {
     pub(super) hook_failed: BTreeSet<ContainerId>,
     /// Pods that a source has dropped at some time: their end may go on after they are declared again.
     pub(super) dropped: BTreeSet<PodUid>,
+    /// The node has been short of memory.
+    pub(super) was_short: bool,
+    /// A policy has seen a shortage of its own.
+    pub(super) shortage_told: bool,
+    /// Pods whose status has said that they were evicted.
+    pub(super) evicted: BTreeSet<PodUid>,
     /// The store has lost something: counts may fall when the agent comes back.
     pub(super) forgetful: bool,
     phases: BTreeMap<PodUid, String>,
@@ -107,6 +113,7 @@ impl Check {
             StopCause::SandboxChanged => sandbox.is_none_or(|s| s.state != SandboxState::Ready || Some(s.attempt) != newest),
             StopCause::Completed | StopCause::InitFailed => pod.is_none_or(|p| self.nothing_left(rt, p)),
             StopCause::RestartAll => rt.containers.iter().any(|c| c.uid == *uid && c.seen.exit_code == ALL_AGAIN),
+            StopCause::Evicted => (self.was_short || self.shortage_told) && pod.is_none_or(|pod| !pod.is_critical()),
             StopCause::Duplicate => rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name == live.seen.name).count() > 1,
             _ => false,
         };
@@ -150,6 +157,9 @@ impl Check {
                 return Err(format!("the phase of {uid} goes from {old} to {phase}"));
             }
         }
+        if status.reason.as_deref() == Some("Evicted") {
+            self.evicted.insert(uid.clone());
+        }
         for c in status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten()) {
             let old = self.restarts.insert((uid.clone(), c.name.clone()), c.restart_count).unwrap_or(0);
             if c.restart_count < old && !self.forgetful {
@@ -169,5 +179,6 @@ impl Check {
         self.phases.remove(uid);
         self.restarts.retain(|(u, _), _| u != uid);
         self.dropped.remove(uid);
+        self.evicted.remove(uid);
     }
 }

@@ -68,6 +68,10 @@ impl World {
                 self.check.forgetful = true;
             }
             Fault::RegistryAway(away) => self.registry_away = away,
+            Fault::MemoryShort(short) => {
+                self.memory_short = short;
+                self.check.was_short |= short;
+            }
         }
     }
 
@@ -134,6 +138,7 @@ impl World {
             };
             let phase = self.check.phase(uid).unwrap_or("none");
             let ended = phase == "Succeeded" || phase == "Failed";
+            let evicted = phase == "Failed" && self.check.evicted.contains(uid);
             for container in pod.containers.iter() {
                 let name = container.name.as_str();
                 let serves = match sim.programs[name] {
@@ -151,7 +156,7 @@ impl World {
                 }
             }
             let must_serve = pod.restart_policy == polylet_core::pod::RestartPolicy::Always;
-            if must_serve && phase != "Running" {
+            if must_serve && phase != "Running" && !evicted {
                 return Err(format!("{uid} should be Running, is {phase}"));
             }
             if !must_serve && !ended {

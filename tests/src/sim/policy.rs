@@ -68,6 +68,18 @@ fn random(rng: &mut Rng, question: &Question) -> Answer {
             grace: rng.chance(30).then(|| rng.below(100_000)),
             reason: "random".into(),
         }),
+        // Others, in another order, and now and then somebody who is none.
+        Answer::Rank(mut victims) => {
+            for at in (1..victims.len()).rev() {
+                victims.swap(at, rng.below(at as u64 + 1) as usize);
+            }
+            victims.truncate(1 + rng.below(victims.len() as u64 + 1) as usize);
+            for victim in &mut victims {
+                victim.grace = rng.chance(30).then(|| rng.below(100_000));
+                victim.pod += if rng.chance(5) { 7 } else { 0 };
+            }
+            Answer::Rank(victims)
+        }
         other => other,
     }
 }

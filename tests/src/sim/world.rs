@@ -4,16 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use polylet_core::config::Config;
+use polylet_core::config::{Config, Quantity, Threshold};
 use polylet_core::effect::{Act, Effect};
 use polylet_core::event::{CallErrorKind, Event, Hint, Outcome, RuntimeState};
 use polylet_core::id::{ContainerId, EffectId, PodUid};
 use polylet_core::node::Node;
 use polylet_core::observed::{ContainerState, SandboxState};
 use polylet_core::pod::{Pod, ProbeKind, Source};
-use polylet_core::question::{probe, restart::Bounds};
+use polylet_core::question::eviction::Starved;
+use polylet_core::question::{Answer, probe, restart::Bounds};
 use polylet_core::record::PodRecord;
-use polylet_core::sample::Sample;
+use polylet_core::sample::{PodUsage, Reading, Sample};
 use polylet_core::time::{Mono, Now, Wall};
 
 use super::broken::Broken;
@@ -104,6 +105,7 @@ pub(super) enum Fault {
     RuntimeAway,
     DiskFull(bool),
     RegistryAway(bool),
+    MemoryShort(bool),
 }
 
 pub(super) struct World {
@@ -122,6 +124,8 @@ pub(super) struct World {
     pub(super) store: BTreeMap<PodUid, PodRecord>,
     pub(super) disk_full: bool,
     pub(super) registry_away: bool,
+    /// The node has less memory left than it must keep.
+    pub(super) memory_short: bool,
     pub(super) queue: BTreeMap<(u64, u64), Todo>,
     pub(super) turn: u64,
     pub(super) wake: (u64, u64),
@@ -154,6 +158,7 @@ impl World {
             store: BTreeMap::new(),
             disk_full: false,
             registry_away: false,
+            memory_short: false,
             queue: BTreeMap::new(),
             turn: 0,
             wake: (u64::MAX, 0),
@@ -204,6 +209,12 @@ impl World {
             world.at(at, Todo::Fault(Fault::RegistryAway(true)));
             let back = at + world.rng.below(CALM / 2);
             world.at(back, Todo::Fault(Fault::RegistryAway(false)));
+        }
+        if world.rng.chance(20) {
+            let at = world.rng.below(CALM);
+            world.at(at, Todo::Fault(Fault::MemoryShort(true)));
+            let over = (at + world.rng.below(30_000)).min(CALM);
+            world.at(over, Todo::Fault(Fault::MemoryShort(false)));
         }
         world.at(CALM, Todo::Fault(Fault::Swap));
         world.begin_life();
@@ -488,15 +499,28 @@ impl World {
         self.at(there, Todo::Apply { life, id, act, reply: Some(back) });
     }
 
+    fn sample(&self, at: Wall) -> Sample {
+        let (available, capacity) = (if self.memory_short { LEAST_MEMORY / 2 } else { LEAST_MEMORY * 4 }, 8 << 30);
+        let running = self.rt.containers.iter().filter(|c| c.seen.state == ContainerState::Running);
+        let used = |n: usize| PodUsage { memory_working_set: Some((n as u64 % 3) << 24), ..PodUsage::default() };
+        Sample {
+            at,
+            signals: BTreeMap::from([("memory.available".to_owned(), Reading { available, capacity })]),
+            pods: running.enumerate().map(|(n, c)| (c.uid.clone(), used(n))).collect(),
+            ..Sample::default()
+        }
+    }
+
     /// A request arrives at its peer: it is carried out even when its sender has died.
     fn apply(&mut self, life: u32, id: EffectId, act: Act, reply: Option<u64>) {
         let wall = self.clock().wall;
         let event = match &act {
             Act::List => Event::Listed { id, result: Ok(self.rt.listing()) },
             Act::Observe(uid) => Event::Observed { id, pod: uid.clone(), result: Ok(self.rt.observe(uid)) },
-            Act::Sample => Event::Sampled { id, result: Ok(Arc::new(Sample { at: wall, ..Sample::default() })) },
+            Act::Sample => Event::Sampled { id, result: Ok(Arc::new(self.sample(wall))) },
             Act::Ask { rung, question } => {
                 let verdict = policy::answer(&mut self.rng, rung, question, now_calm(self.now));
+                self.check.shortage_told |= matches!(&verdict.answer, Ok(Some(Answer::Assess(told))) if !told.is_empty());
                 Event::Done { id, result: Ok(Outcome::Verdict(verdict)) }
             }
             Act::Probe { pod, container, id: container_id, kind, .. } => {
@@ -667,6 +691,9 @@ fn brief(text: &str) -> String {
     text.replace('\n', " ")
 }
 
+/// Bytes that are kept free.
+const LEAST_MEMORY: u64 = 1 << 30;
+
 pub(crate) fn config() -> Config {
     let bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
     Config {
@@ -692,7 +719,14 @@ pub(crate) fn config() -> Config {
         storage_allocatable: 100 << 30,
         huge_pages: BTreeMap::new(),
         apparmor: false,
-        thresholds: vec![],
+        supplemental_groups_policy: false,
+        thresholds: vec![Threshold {
+            signal: "memory.available".into(),
+            starved: Starved::Memory,
+            below: Quantity::Amount(LEAST_MEMORY),
+            reclaim: Quantity::Amount(0),
+            grace: None,
+        }],
         pressure_transition: Duration::from_secs(300),
         eviction_max_grace: Duration::ZERO,
         runtime_name: "sim".into(),

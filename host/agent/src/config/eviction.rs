@@ -53,10 +53,15 @@ pub(super) fn check_maps(tree: &Map<String, Value>, errors: &mut Findings) {
             errors.required(&At::of("evictionSoftGracePeriod").key(signal), "each soft threshold needs a grace period");
         }
     }
-    for (signal, text) in entries(tree, "evictionHard").into_iter().chain(soft) {
-        if signal.starts_with("containerfs.") {
-            let detail = "cannot be set: it follows nodefs or imagefs, whichever holds the writable layers";
-            errors.invalid(&At::of("evictionHard").key(signal), text, detail);
+    for field in ["evictionHard", "evictionSoft"] {
+        for (signal, text) in entries(tree, field) {
+            if signal.starts_with("containerfs.") {
+                let detail = "cannot be set: it follows nodefs or imagefs, whichever holds the writable layers";
+                errors.invalid(&At::of(field).key(signal), text, detail);
+            }
+            if amount(text) == Ok(Some(Quantity::Amount(0))) {
+                errors.invalid(&At::of(field).key(signal), text, "must be above zero; 0% switches the signal off");
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ pub fn resource(starved: Starved) -> &'static str {
 }
 
 /// Message of the `Evicted` event and of the pod's status: what was short, by how much, and which containers used more of it than
-/// they had asked for. `containers` is the use of each, as far as it is known: the working set, or writable layer and logs.
+/// they had asked for. `containers` is the use of each, as far as it is known.
 pub fn message(short: &Short, pod: &Pod, usage: Option<&PodUsage>, containers: &[(&str, u64)]) -> String {
     let starved = short.shortage.starved;
     let name = resource(starved);

@@ -99,7 +99,7 @@ fn mercy_ends() {
         (ProbeKind::Liveness, Unknown, Success, false, Success),
     ] {
         let answer = probe::Answer { verdict: said, next_in: None, grace: None, reason: String::new() };
-        let guarded = probe(&probe_question(kind, default), answer, mercy);
+        let guarded = probe(&probe_question(kind, default), answer, mercy, 30_000);
         assert_eq!(guarded.answer.verdict, expected, "{kind:?} {default:?} {said:?} {mercy}");
         assert_eq!(guarded.clamped.len(), usize::from(said != expected));
     }
@@ -109,15 +109,15 @@ fn mercy_ends() {
 fn the_next_look_and_the_grace_are_bounded() {
     for (next_in, expected) in [(0, 1_000), (1_000, 1_000), (10_000, 10_000), (100_000, 100_000), (100_001, 100_000)] {
         let answer = probe::Answer { verdict: Meaning::Success, next_in: Some(next_in), grace: None, reason: String::new() };
-        let guarded = probe(&probe_question(ProbeKind::Readiness, Meaning::Success), answer, true);
+        let guarded = probe(&probe_question(ProbeKind::Readiness, Meaning::Success), answer, true, 30_000);
         assert_eq!(guarded.answer.next_in, Some(expected));
         assert_eq!(guarded.clamped.len(), usize::from(next_in != expected));
     }
     for (grace, expected) in [(None, None), (Some(5), Some(5)), (Some(30_001), Some(30_000))] {
         let answer = probe::Answer { verdict: Meaning::Failure, next_in: None, grace, reason: String::new() };
-        let mut guarded = Guarded { answer, clamped: Vec::new() };
-        probe_grace(&mut guarded, 30_000);
+        let guarded = probe(&probe_question(ProbeKind::Liveness, Meaning::Failure), answer, true, 30_000);
         assert_eq!(guarded.answer.grace, expected);
+        assert_eq!(guarded.clamped.len(), usize::from(grace != expected));
     }
 }
 

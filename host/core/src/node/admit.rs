@@ -105,6 +105,10 @@ impl Node {
             let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned();
             return Some(Rejection { reason: "AppArmor", message });
         }
+        if !config.supplemental_groups_policy && pod.wants_strict_groups() {
+            let message = "supplementalGroupsPolicy is Strict, and the runtime does not support it".to_owned();
+            return Some(Rejection { reason: "SupplementalGroupsPolicyNotSupported", message });
+        }
         None
     }
 }

@@ -46,7 +46,15 @@ pub(super) enum Target {
     /// Something failed before there was a container.
     Failure { pod: PodUid, container: ContainerName, cause: Cause },
     /// A probe attempt returned.
-    Probe { pod: PodUid, container: ContainerName, kind: ProbeKind, id: ContainerId, text: String, mercy: bool },
+    Probe {
+        pod: PodUid,
+        container: ContainerName,
+        kind: ProbeKind,
+        id: ContainerId,
+        text: String,
+        mercy: bool,
+        longest_grace: u64,
+    },
     /// A pod is admitted.
     Place { pod: PodUid },
     /// A sampling.
@@ -166,8 +174,11 @@ fn guarded(cx: &Cx<'_>, asked: &Asked, answer: Answer) -> Result<Guarded<Answer>
     match (&asked.question.body, answer) {
         (Body::Restart(q), Answer::Restart(a)) => Ok(guard::restart(q, a, config).map(Answer::Restart)),
         (Body::Probe(q), Answer::Probe(a)) => {
-            let mercy = matches!(asked.target, Target::Probe { mercy: true, .. });
-            Ok(guard::probe(q, a, mercy).map(Answer::Probe))
+            let (mercy, longest) = match asked.target {
+                Target::Probe { mercy, longest_grace, .. } => (mercy, longest_grace),
+                _ => return wrong(),
+            };
+            Ok(guard::probe(q, a, mercy, longest).map(Answer::Probe))
         }
         (Body::Qos(q), Answer::Qos(a)) => Ok(guard::qos(q, a, config)?.map(Answer::Qos)),
         (Body::Assess(q), Answer::Assess(a)) => Ok(guard::assess(q, a).map(Answer::Assess)),

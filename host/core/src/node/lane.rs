@@ -56,7 +56,7 @@ impl Worker {
             return;
         }
         self.told_network = false;
-        if self.hold.is_some_and(|until| !cx.reached(until)) || self.lane.is_some() {
+        if !self.may_begin(cx) {
             return;
         }
         if self.prepared {
@@ -64,6 +64,11 @@ impl Worker {
         } else {
             self.begin(cx, What::Prepare, Act::Prepare { pod: pod.clone(), placement }, true);
         }
+    }
+
+    /// Nothing is under way in the lane, and the wait after a failure is over.
+    fn may_begin(&self, cx: &mut Cx<'_>) -> bool {
+        self.lane.is_none() && self.hold.is_none_or(|until| cx.reached(until))
     }
 
     /// What will be started first needs its image: begun beside the sandbox.
@@ -126,6 +131,17 @@ impl Worker {
         if self.lane.is_some() || self.run_post_start(cx, pod) {
             return;
         }
+        // A pod that an earlier life of the agent began is prepared anew: its cgroup and directories are seen to, and it counts
+        // among those that are measured and that share the node.
+        if !self.prepared {
+            if let Place::Given(placement) = &self.place
+                && self.may_begin(cx)
+            {
+                let act = Act::Prepare { pod: pod.clone(), placement: placement.clone() };
+                self.begin(cx, What::Prepare, act, true);
+            }
+            return;
+        }
         for start in &run.start {
             let Some(container) = pod.container(start.name.as_str()) else { continue };
             if !self.is_due(cx, container, start) {
@@ -146,10 +162,6 @@ impl Worker {
             };
             let (Some(sandbox), Place::Given(placement)) = (run.sandbox.clone(), &self.place) else { return };
             let (placement, attempt, ips) = (placement.clone(), self.next_attempt(&container.name), self.ips(cx));
-            if !self.prepared {
-                self.begin(cx, What::Prepare, Act::Prepare { pod: pod.clone(), placement }, true);
-                return;
-            }
             self.step_backoff(cx, container, start);
             self.pulls.remove(&container.name);
             let act = Act::CreateContainer {

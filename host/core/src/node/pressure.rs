@@ -11,7 +11,8 @@ use crate::effect::{Act, Effect, StopCause};
 use crate::event::CallError;
 use crate::evict::{self, Evictor, Short};
 use crate::id::EffectId;
-use crate::question::eviction::{Shortage, Victim};
+use crate::observed::Container;
+use crate::question::eviction::{Shortage, Starved, Victim};
 use crate::question::{Answer, Question};
 use crate::record::End;
 use crate::sample::Sample;
@@ -121,7 +122,15 @@ impl Node {
             let Some(mut worker) = self.workers.remove(&uid) else { continue };
             let goes = worker.life == Life::Running && worker.pod.as_ref().is_some_and(|p| !p.is_critical());
             if let Some(pod) = worker.pod.clone().filter(|_| goes) {
-                let message = evict::message(&short, &pod, sample.pods.get(&uid), &[]);
+                let usage = sample.pods.get(&uid);
+                // What containers have on disk is not told apart.
+                let used = |of: &Container| usage.and_then(|usage| usage.containers.get(&of.id)?.memory_working_set);
+                let running = worker.last_seen().into_iter().flat_map(|seen| &seen.containers);
+                let containers: Vec<(&str, u64)> = match short.shortage.starved {
+                    Starved::Memory => running.filter_map(|of| Some((of.name.as_str(), used(of)?))).collect(),
+                    _ => Vec::new(),
+                };
+                let message = evict::message(&short, &pod, usage, &containers);
                 let said = victim.grace.map(std::time::Duration::from_millis);
                 let grace = evict::grace(&short.shortage, &pod, said, &self.shared.config);
                 worker.record.end =

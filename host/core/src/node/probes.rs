@@ -132,8 +132,15 @@ impl Worker {
             streak: probing.worker.streak(),
             history: &probing.history,
         });
-        let target =
-            Target::Probe { pod: self.uid.clone(), container: key.0.clone(), kind: key.1, id: probing.id.clone(), text, mercy };
+        let target = Target::Probe {
+            pod: self.uid.clone(),
+            container: key.0.clone(),
+            kind: key.1,
+            id: probing.id.clone(),
+            text,
+            mercy,
+            longest_grace: millis(spec.grace.unwrap_or(pod.grace)),
+        };
         if let Some(probing) = self.probes.get_mut(&key) {
             probing.asking = true;
         }
@@ -150,7 +157,7 @@ impl Worker {
         answer: &probe::Answer,
         text: &str,
     ) {
-        let (Body::Probe(asked), Some(pod)) = (&question.body, self.pod.clone()) else { return };
+        let Body::Probe(asked) = &question.body else { return };
         let Some(probing) = self.probes.get_mut(&key).filter(|p| p.id == *id && p.asking) else { return };
         probing.asking = false;
         probing.history.push(ProbeAttempt::new(cx.now.wall, answer.verdict, asked.latency, &asked.outcome));
@@ -161,8 +168,7 @@ impl Worker {
             Meaning::Success | Meaning::Warning => probing.first_failure = None,
             Meaning::Unknown => {}
         }
-        let most = pod.container(key.0.as_str()).and_then(|c| c.probes.get(key.1)).and_then(|p| p.grace).unwrap_or(pod.grace);
-        probing.grace = answer.grace.map(|g| Duration::from_millis(g).min(most));
+        probing.grace = answer.grace.map(Duration::from_millis);
         let Change { published, say, .. } =
             probing.worker.finish(cx.now.mono, answer.verdict, answer.next_in.map(Duration::from_millis), text);
         if let Some(passed) = published {

@@ -119,11 +119,12 @@ impl Worker {
         }
     }
 
-    /// The pod is ending and this is a sidecar that somebody still running may need: an app container, or a sidecar started after it.
+    /// All of the pod is to end, for good or for a new sandbox, and this is a sidecar that somebody still running may need: an app container, or a sidecar started after it.
     fn must_wait(&self, id: &ContainerId) -> bool {
         let Some((pod, have)) = self.pod.as_ref().zip(self.last_seen()) else { return false };
         let Some(stop) = self.stops.get(id) else { return false };
-        if self.life != Life::Stopping || pod.container(stop.name.as_str()).is_none_or(|c| c.kind != ContainerKind::Sidecar) {
+        let all_end = self.life == Life::Stopping || stop.cause == StopCause::SandboxChanged;
+        if !all_end || pod.container(stop.name.as_str()).is_none_or(|c| c.kind != ContainerKind::Sidecar) {
             return false;
         }
         let place = pod.container(stop.name.as_str()).map_or(0, |c| c.index);

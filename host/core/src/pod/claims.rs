@@ -75,6 +75,12 @@ impl Pod {
         peak
     }
 
+    /// Its processes are to have the groups of the spec and none of the image's.
+    pub fn wants_strict_groups(&self) -> bool {
+        let context = self.object.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+        context.and_then(|context| context.supplemental_groups_policy.as_deref()) == Some("Strict")
+    }
+
     /// A container, or the pod for all of them, asks for an AppArmor profile to be enforced.
     pub fn wants_apparmor(&self) -> bool {
         let Some(spec) = &self.object.spec else { return false };

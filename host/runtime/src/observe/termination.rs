@@ -12,6 +12,7 @@ use serde_json::Value;
 const MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
 const MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
 const PRE_STOP: &str = "io.kubernetes.container.preStopHandler";
+const PORTS: &str = "io.kubernetes.container.ports";
 
 /// Most of a termination message that is kept, in bytes.
 const MESSAGE_MAX: u64 = 4096;
@@ -59,6 +60,15 @@ fn left_behind(file: Option<&Path>, log: Option<&Path>) -> String {
     text[from..].to_owned()
 }
 
+/// A number, or the name of one of the container's ports, which an annotation keeps.
+fn port(said: &Value, annotations: &BTreeMap<String, String>) -> Option<u16> {
+    let number = |value: &Value| value.as_u64().and_then(|port| u16::try_from(port).ok());
+    let Some(name) = said.as_str() else { return number(said) };
+    let ports: Value = serde_json::from_str(annotations.get(PORTS)?).ok()?;
+    let named = ports.as_array()?.iter().find(|port| port.get("name").and_then(Value::as_str) == Some(name));
+    named.and_then(|port| number(port.get("containerPort")?)).or_else(|| name.parse().ok())
+}
+
 /// The text of one CRI log line: `<time> <stream> <tags> <text>`.
 fn text_of(line: &str) -> Option<&str> {
     line.splitn(4, ' ').nth(3)
@@ -88,8 +98,7 @@ pub(super) fn pre_stop(annotations: &BTreeMap<String, String>) -> Option<Handler
     let headers = get.get("httpHeaders").and_then(Value::as_array).into_iter().flatten();
     Some(Handler::HttpGet {
         host: text("host"),
-        // A named port cannot be resolved any more without the spec.
-        port: get.get("port").and_then(Value::as_u64).and_then(|p| u16::try_from(p).ok())?,
+        port: port(get.get("port")?, annotations)?,
         path: text("path").unwrap_or_else(|| "/".into()),
         tls: text("scheme").as_deref() == Some("HTTPS"),
         headers: headers
@@ -115,6 +124,11 @@ mod tests {
         assert_eq!(handler(r#"{"sleep":{"seconds":3}}"#), Some(Handler::Sleep { duration: Duration::from_secs(3) }));
         let get = handler(r#"{"httpGet":{"port":80,"path":"/bye","scheme":"HTTP"}}"#);
         assert!(matches!(get, Some(Handler::HttpGet { port: 80, .. })), "{get:?}");
+        let named = r#"{"httpGet":{"port":"web","path":"/bye"}}"#;
+        let ports = r#"[{"name":"web","containerPort":8080,"protocol":"TCP"}]"#;
+        let kept = BTreeMap::from([(PRE_STOP.to_owned(), named.to_owned()), (PORTS.to_owned(), ports.to_owned())]);
+        assert!(matches!(pre_stop(&kept), Some(Handler::HttpGet { port: 8080, .. })), "{:?}", pre_stop(&kept));
+        assert_eq!(handler(named), None);
         assert_eq!(handler("not json"), None);
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use polylet_e2e::{Node, View, cri};
+use polylet_e2e::{Cgroup, Node, View, cri};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -61,6 +61,44 @@ pub(crate) fn killed_while_pods_run_and_one_waits() {
     let view = crasher.until("it waits 40 s", |view| view.beside("main")["restartDelay"] == 40_000);
     assert_eq!(view.restarts("main"), restarts + 1);
     assert_eq!(steady.now().map(|view| view.picture()), Some(ready.picture()));
+}
+
+/// Pods of an earlier life of the agent count when tiers share the cpu, and are measured, as any other.
+pub(crate) fn killed_and_what_runs_still_counts() {
+    let node = Node::up();
+    let spec = |millicores: u32| {
+        format!(
+            "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: busybox
+    command: [sleep, '1000']
+    resources: {{requests: {{cpu: {millicores}m}}}}
+    readinessProbe: {{exec: {{command: ['true']}}, periodSeconds: 1, timeoutSeconds: 20}}"
+        )
+    };
+    let first = node.pod("first", &spec(100));
+    first.until_ready();
+    node.end_agent(Signal::KILL);
+    node.start_agent();
+    let second = node.pod("second", &spec(50));
+    second.until_ready();
+    let tier = Cgroup::at(&format!("{}/kubepods/burstable", node.env("CGROUP_ROOT")));
+    node.until_true("the tier has what both ask for", || tier.has_shares(153));
+    let decisions = node.follow();
+    node.until_true("what the first uses is known when its probes are judged", || {
+        decisions.of("probe").iter().any(|record| {
+            let numbers = &record["question"]["facts"]["numbers"];
+            let known = |name: &str| numbers[name].as_i64().is_some_and(|value| value > 0);
+            record["pod"].as_str().is_some_and(|pod| pod.contains("first"))
+                && known("pod.memory.working-set")
+                && known("container.memory.working-set")
+                && known("container.ready")
+        })
+    });
+    second.remove();
+    node.until_true("the tier has what is left", || tier.has_shares(102));
 }
 
 pub(crate) fn killed_during_init() {

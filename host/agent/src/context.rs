@@ -1,0 +1,64 @@
+//! What a node's translation of pods needs to know of it: one place for the agent, which acts upon it, and for `explain`, which shows it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use polylet_core::config::Config;
+use polylet_machine::cgroup::Version;
+use polylet_machine::facts::{self, MachineFacts};
+use polylet_runtime::{HandlerFeatures, NodeContext, ResolvConf, Swap};
+
+use crate::settings::{Found, Settings};
+
+/// `cgroups`: the version of the hierarchy, where there is one. `handlers`: what the runtime's handlers can do, by name.
+pub fn node_context(
+    settings: &Settings,
+    machine: &MachineFacts,
+    found: &Found,
+    core: &Config,
+    cgroups: Option<Version>,
+    resolv_conf: Option<ResolvConf>,
+    handlers: BTreeMap<String, HandlerFeatures>,
+) -> NodeContext {
+    // `memorySwap.swapBehavior` is NoSwap: nothing else is accepted.
+    let swap = facts::has_swap_controller().then_some(Swap { limited: false, capacity: machine.swap });
+    NodeContext {
+        paths: settings.paths.clone(),
+        node_name: settings.node_name.clone(),
+        node_ips: found.node_ips.clone(),
+        cluster_dns: settings.cluster_dns.clone(),
+        cluster_domain: settings.cluster_domain.clone(),
+        resolv_conf,
+        cpu_cfs_quota: settings.cpu_quota,
+        cpu_cfs_period_us: i64::try_from(settings.cpu_period_us).unwrap_or(100_000),
+        seccomp_default: settings.seccomp_default,
+        single_process_oom_kill: cgroups != Some(Version::V2),
+        cgroup_v2: cgroups == Some(Version::V2),
+        swap,
+        memory_capacity: machine.memory,
+        memory_allocatable: core.memory_allocatable,
+        cpu_allocatable_milli: core.cpu_allocatable,
+        storage_allocatable: core.storage_allocatable,
+        huge_page_sizes: machine.huge_pages.keys().map(|size| page_size(*size)).collect(),
+        masked_paths: thermal_paths(machine.cpus),
+        selinux: Path::new("/sys/fs/selinux/enforce").exists(),
+        runtime_handlers: handlers,
+    }
+}
+
+/// As runtimes spell it: `2MB`, `1GB`, `64KB`.
+fn page_size(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 30 => format!("{}GB", b >> 30),
+        b if b >= 1 << 20 => format!("{}MB", b >> 20),
+        b => format!("{}KB", b >> 10),
+    }
+}
+
+/// Directories of the processors that containers must not read.
+fn thermal_paths(cpus: u64) -> Vec<String> {
+    (0..cpus)
+        .map(|n| format!("/sys/devices/system/cpu/cpu{n}/thermal_throttle"))
+        .filter(|path| Path::new(path).exists())
+        .collect()
+}
