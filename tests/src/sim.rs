@@ -9,10 +9,11 @@ mod faults;
 mod manifest;
 mod policy;
 pub(crate) mod runtime;
+mod settings;
 mod world;
 
 pub use broken::Broken;
-pub(crate) use world::config;
+pub(crate) use settings::config;
 pub use world::{Report, run, run_broken, run_traced};
 
 /// Milliseconds of virtual time after which nothing fails any more.

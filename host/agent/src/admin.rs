@@ -1,5 +1,6 @@
 //! Answers the administration socket: from the node's own values, from the policy host, from the ring.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use polylet_core::node::{NodeView, PodView, RungView};
@@ -32,6 +33,8 @@ pub struct NodeAdmin {
     pub ring: Arc<Ring>,
     /// Policies.
     pub policies: PolicyHost,
+    /// The policy directory.
+    pub policy_dir: PathBuf,
     /// To the watcher of the policy directory.
     pub reload: Reload,
     /// Name and version of the runtime.
@@ -42,6 +45,7 @@ impl Admin for NodeAdmin {
     fn get(&self, what: Query) -> BoxFuture<Result<Value, AdminError>> {
         let (ask, policies, reload, runtime) =
             (self.ask.clone(), self.policies.clone(), self.reload.clone(), self.version.clone());
+        let directory = self.policy_dir.clone();
         Box::pin(async move {
             match what {
                 Query::Version => Ok(json!({"polylet": env!("CARGO_PKG_VERSION"), "runtime": runtime})),
@@ -73,7 +77,7 @@ impl Admin for NodeAdmin {
                             Ok(value)
                         })
                         .collect::<Result<_, AdminError>>()?;
-                    Ok(json!({"generation": policies.bindings().generation, "rungs": rungs}))
+                    Ok(json!({"directory": directory, "generation": policies.bindings().generation, "rungs": rungs}))
                 }
                 Query::Reload => {
                     let (reply, answer) = oneshot::channel();

@@ -15,7 +15,7 @@ use polylet_machine::lock::NodeLock;
 use polylet_machine::root;
 use polylet_policy::store::{BucketName, Entries};
 use polylet_policy::{Persist, PolicyHost};
-use polylet_runtime::{Capabilities, CgroupDriver, Client, Hints, ResolvConf, hints};
+use polylet_runtime::{Capabilities, CgroupDriver, Client, Endpoint, Hints, ResolvConf, hints};
 use polylet_server::Metrics;
 use polylet_store::store::PolicyWrite;
 use polylet_store::{Ring, Store};
@@ -28,7 +28,7 @@ use crate::settings::{Found, Settings};
 /// The agent's parts.
 pub struct Booted {
     /// Held as long as the agent runs.
-    pub lock: NodeLock,
+    pub lock: [NodeLock; 2],
     /// Carries out acts.
     pub performer: Arc<Performer>,
     /// Memory.
@@ -50,7 +50,7 @@ pub struct Booted {
 /// # Errors
 /// What keeps the agent from starting, naming what would be right.
 pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Booted> {
-    let lock = NodeLock::take(&settings.paths.root)?;
+    let lock = [NodeLock::of_root(&settings.paths.root)?, lock_runtime(settings)?];
     root::make(&settings.paths)?;
     if let Err(error) = root::share(&settings.paths) {
         tracing::warn!(error = chain(&error), "mounts are not propagated to containers that ask for it");
@@ -151,8 +151,21 @@ fn open_store(settings: &Settings) -> Arc<Store> {
     Arc::new(store)
 }
 
+fn lock_runtime(settings: &Settings) -> anyhow::Result<NodeLock> {
+    let endpoint = runtime_endpoint(settings)?;
+    // However the path is written, the lock is the same.
+    let socket = endpoint.path();
+    let dir = socket.parent().and_then(|dir| dir.canonicalize().ok());
+    let socket = dir.zip(socket.file_name()).map_or_else(|| socket.to_owned(), |(dir, name)| dir.join(name));
+    Ok(NodeLock::of_runtime(&socket)?)
+}
+
+fn runtime_endpoint(settings: &Settings) -> anyhow::Result<Endpoint> {
+    settings.runtime_endpoint.parse().context("containerRuntimeEndpoint")
+}
+
 fn connect(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Client> {
-    let mut config = polylet_runtime::Config::new(settings.runtime_endpoint.parse().context("containerRuntimeEndpoint")?);
+    let mut config = polylet_runtime::Config::new(runtime_endpoint(settings)?);
     if let Some(images) = &settings.image_endpoint {
         config.images = Some(images.parse().context("imageServiceEndpoint")?);
     }
@@ -168,7 +181,7 @@ async fn reach(client: &Client, hints: &mut Hints, within: Duration) -> anyhow::
         match Capabilities::ask(client, &mut hints.way).await {
             Ok(capabilities) => return Ok(capabilities),
             Err(error) if tokio::time::Instant::now() < deadline => {
-                tracing::warn!(%error, "waiting for the runtime");
+                tracing::warn!(%error, endpoint = %client.endpoint(), "waiting for the runtime");
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
             Err(error) => {

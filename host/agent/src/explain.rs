@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::config::Loaded;
 use crate::context::node_context;
+use crate::document::MAX_BYTES;
 use crate::settings::{Found, Settings};
 use crate::source::{Origin, load};
 
@@ -62,6 +63,10 @@ pub struct Plan {
 /// # Errors
 /// What is wrong with the manifest, all of it.
 pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
+    let found = std::fs::metadata(manifest).with_context(|| format!("read {}", manifest.display()))?;
+    if !found.is_file() || found.len() > MAX_BYTES as u64 {
+        bail!("{} is not a regular file of at most {MAX_BYTES} bytes", manifest.display());
+    }
     let bytes = std::fs::read(manifest).with_context(|| format!("read {}", manifest.display()))?;
     let place = manifest.to_string_lossy().into_owned();
     let origin = Origin { source: Source::File, place: &place, node_name: &settings.node_name, seen: jiff::Timestamp::now() };

@@ -56,18 +56,19 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Acts under way, for cancelling.
 #[derive(Default)]
-pub struct UnderWay(BTreeMap<EffectId, AbortHandle>);
+pub struct UnderWay(BTreeMap<EffectId, (AbortHandle, bool)>);
 
 impl UnderWay {
     /// Begins an act; its end arrives in `inbox`.
     pub fn begin(&mut self, performer: &Arc<Performer>, inbox: &mpsc::Sender<Event>, id: EffectId, act: Act) {
         let (performer, inbox) = (performer.clone(), inbox.clone());
+        let changes = changes_runtime(&act);
         let task = tokio::spawn(async move {
             let event = performer.perform(id, act).await;
             // A closed inbox: the agent is on its way out.
             let _closed = inbox.send(event).await;
         });
-        self.0.insert(id, task.abort_handle());
+        self.0.insert(id, (task.abort_handle(), changes));
     }
 
     /// An act has ended.
@@ -75,9 +76,14 @@ impl UnderWay {
         self.0.remove(&id);
     }
 
+    /// A call is under way that makes, starts, stops or removes something.
+    pub fn changes_something(&self) -> bool {
+        self.0.values().any(|(_, changes)| *changes)
+    }
+
     /// Drops an act's future; returns the event that ends it, unless it has ended by itself.
     pub fn cancel(&mut self, id: EffectId) -> Option<Event> {
-        let task = self.0.remove(&id)?;
+        let (task, _) = self.0.remove(&id)?;
         task.abort();
         let error = CallError {
             operation: "cancel".into(),
@@ -87,6 +93,19 @@ impl UnderWay {
         };
         Some(Event::Done { id, result: Err(error) })
     }
+}
+
+/// Not so a pull: it goes on from where it was, and may take minutes.
+fn changes_runtime(act: &Act) -> bool {
+    matches!(
+        act,
+        Act::RunSandbox { .. }
+            | Act::CreateContainer { .. }
+            | Act::StartContainer { .. }
+            | Act::RemoveContainer { .. }
+            | Act::RemoveSandbox { .. }
+            | Act::StopSandbox { .. }
+    )
 }
 
 impl Performer {

@@ -55,8 +55,15 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let listener = polylet_server::bind_admin(&settings.admin_socket)
         .with_context(|| format!("open the administration socket {}", settings.admin_socket.display()))?;
     let policy_watch = policies::watch(policies.clone(), settings.policy_dir.clone(), inbox.clone());
-    let admin = NodeAdmin { ask, ring: ring.clone(), policies: policies.clone(), reload: policy_watch, version: runtime_version };
-    tokio::spawn(polylet_server::serve_admin(listener, Arc::new(admin), stop.clone()));
+    let admin = NodeAdmin {
+        ask,
+        ring: ring.clone(),
+        policies: policies.clone(),
+        policy_dir: settings.policy_dir.clone(),
+        reload: policy_watch,
+        version: runtime_version,
+    };
+    tokio::spawn(polylet_server::serve_admin(listener, settings.admin_socket.clone(), Arc::new(admin), stop.clone()));
     let pulse = Arc::new(Pulse::new(PULSE * 12));
     if let Some(address) = settings.health {
         tokio::spawn(polylet_server::serve_health(address, metrics.clone(), pulse.clone(), stop.clone()));
@@ -91,6 +98,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     tracing::info!("the agent stops; pods keep running");
     Ok(())
 }
+
+/// Time for calls of the runtime to end when the agent is told to stop.
+const LAST_CALLS: Duration = Duration::from_secs(5);
 
 /// The task that owns the node.
 struct Agent {
@@ -130,16 +140,33 @@ impl Agent {
             // Cancel-safe: receivers and signals lose nothing when another arm wins; the sleep is made anew each time.
             tokio::select! {
                 biased;
-                _ = terminate.recv() => return,
-                _ = tokio::signal::ctrl_c() => return,
+                _ = terminate.recv() => break,
+                _ = tokio::signal::ctrl_c() => break,
                 Some(Answered { event, writes }) = answered.recv() => self.step(event, writes),
                 event = events.recv() => match event {
                     Some(event) => self.step(event, None),
-                    None => return,
+                    None => break,
                 },
                 Some(question) = asked.recv() => self.answer(question),
                 () = tokio::time::sleep(wait) => self.step(Event::Tick, None),
             }
+        }
+        self.let_calls_end(&mut events).await;
+    }
+
+    /// A runtime that is making or starting something when its caller goes away gives it up, for good: what is under way may end first.
+    /// Nothing new is begun, and what came of it is seen by the next agent.
+    async fn let_calls_end(&mut self, events: &mut mpsc::Receiver<Event>) {
+        let all = async {
+            while self.under_way.changes_something() {
+                match events.recv().await {
+                    Some(event) => self.note(&event),
+                    None => return,
+                }
+            }
+        };
+        if tokio::time::timeout(LAST_CALLS, all).await.is_err() {
+            tracing::warn!("calls of the runtime do not end within {} s, and are given up", LAST_CALLS.as_secs());
         }
     }
 
@@ -228,6 +255,7 @@ impl Agent {
             Effect::Decided(record) => {
                 tell::decision(&record, &self.metrics);
                 self.ring.append(record);
+                self.metrics.decisions_lost(self.ring.lost());
             }
             Effect::Cancel(id) => {
                 if let Some(event) = self.under_way.cancel(id) {
@@ -299,6 +327,8 @@ fn spawn_manifests(settings: &Settings, inbox: mpsc::Sender<Event>) {
 fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbox: mpsc::Sender<Event>) {
     const EVERY: Duration = Duration::from_secs(5);
     const WHILE_DOWN: Duration = Duration::from_millis(500);
+    /// A runtime that says nothing for so long is down, as upstream has it.
+    const SILENT: Duration = Duration::from_secs(30);
     let client = performer.client.clone();
     let polylet_runtime::Hints { mut hints, way } = hints;
     tokio::spawn(async move {
@@ -306,13 +336,17 @@ fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbo
         let _way = way;
         let mut last = None;
         loop {
-            let state = match client.status(false).await {
+            let asked = tokio::time::timeout(SILENT, client.status(false)).await;
+            let state = match asked
+                .map_err(|_| format!("Status: no answer within {} s", SILENT.as_secs()))
+                .and_then(|answer| answer.map_err(|error| error.to_string()))
+            {
                 Ok(status) => polylet_runtime::runtime_state(&status),
                 Err(error) => RuntimeState::Down(CallError {
                     operation: "Status".into(),
                     object: client.endpoint().to_string(),
                     kind: CallErrorKind::Unavailable,
-                    message: error.to_string(),
+                    message: error,
                 }),
             };
             let down = matches!(state, RuntimeState::Down(_));

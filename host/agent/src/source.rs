@@ -59,6 +59,14 @@ pub enum SourceError {
         /// Why.
         cause: std::io::Error,
     },
+    /// None of them could be looked at.
+    #[error("manifests at {}: {cause}; the pods that were declared there stay", path.display())]
+    Directory {
+        /// The directory, or the file.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
     /// It is not one YAML or JSON document.
     #[error("manifest {file}: {cause}")]
     Document {

@@ -149,7 +149,7 @@ fn limits_are_given_and_kept() {
     assert!(status == Some(2) && error.contains("not a number of bytes such as 65536, 64Ki or 8Mi"), "{error}");
 }
 
-/// An agent that finds fault with a binding.
+/// An agent that finds fault with a binding, and reads the directory `policies` beside its socket.
 struct Refusing;
 
 impl Admin for Refusing {
@@ -172,11 +172,34 @@ impl Admin for Refusing {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_the_agent_does_not_read_is_refused() {
+    let world = World::new();
+    let socket = world.path("agent.sock");
+    let listener = polylet_server::bind_admin(&socket).unwrap();
+    let stop = CancellationToken::new();
+    tokio::spawn(polylet_server::serve_admin(listener, socket, Arc::new(Refusing), stop.clone()));
+    let other = world.path("other").display().to_string();
+    let component = policy("gentle-restart");
+    for arguments in [
+        &["policy", "load", "--hook", "restart", &component, "--policy-dir", &other][..],
+        &["policy", "revert", "restart", "--policy-dir", &other],
+        &["policy", "unbind", "restart", "--policy-dir", &other],
+    ] {
+        let (status, _, error) = world.run(arguments);
+        assert_eq!(status, Some(1), "{error}");
+        assert!(error.contains(&format!("not from {other}: name that with --policy-dir or POLYLET_POLICY_DIR")), "{error}");
+    }
+    assert!(!world.path("other").exists(), "nothing is written there");
+    stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_agent_refuses_is_no_success() {
     let world = World::new();
-    let listener = polylet_server::bind_admin(&world.path("agent.sock")).unwrap();
+    let socket = world.path("agent.sock");
+    let listener = polylet_server::bind_admin(&socket).unwrap();
     let stop = CancellationToken::new();
-    tokio::spawn(polylet_server::serve_admin(listener, Arc::new(Refusing), stop.clone()));
+    tokio::spawn(polylet_server::serve_admin(listener, socket, Arc::new(Refusing), stop.clone()));
     let component = policy("gentle-restart");
     let (status, report, error) =
         world.run(&["policy", "load", "--hook", "restart", &component, "--name", "gentle", "-o", "json"]);

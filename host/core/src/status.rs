@@ -137,6 +137,11 @@ struct Cx<'a> {
     before: Option<&'a v1::PodStatus>,
 }
 
+/// The pod came to its end by itself.
+fn ran_out(cause: StopCause) -> bool {
+    matches!(cause, StopCause::Completed | StopCause::InitFailed)
+}
+
 impl Cx<'_> {
     /// The pod is being ended, or has ended: nothing of it is started any more.
     fn is_ending(&self) -> bool {
@@ -148,8 +153,8 @@ impl Cx<'_> {
     fn may_run(&self) -> bool {
         match self.inputs.observed {
             _ if self.inputs.stopped || self.inputs.record.over => false,
-            // What was being made when the end was decided on may not have been seen yet.
-            _ if self.inputs.record.stop.is_some() => true,
+            // What was being made when the node decided on the end may not have been seen yet.
+            _ if self.inputs.record.stop.as_ref().is_some_and(|stop| !ran_out(stop.cause)) => true,
             Some(have) => {
                 have.containers.iter().any(|c| c.state != ContainerState::Exited)
                     || have.sandboxes.iter().any(|s| s.state == SandboxState::Ready)

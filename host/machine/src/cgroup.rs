@@ -224,7 +224,12 @@ impl CgroupTree {
     /// called before a pod's cgroup is made and after one was removed.
     pub fn update_tiers(&self, burstable_cpu: u64) -> Result<(), CgroupError> {
         for (tier, shares) in [(QosClass::Burstable, cpu::shares(burstable_cpu)), (QosClass::BestEffort, cpu::MIN_SHARES)] {
-            self.write(&CgroupName::tier(&self.root, tier), &Values { shares: Some(shares), ..Values::default() })?;
+            let name = CgroupName::tier(&self.root, tier);
+            // Somebody may have removed it while it was empty.
+            if !self.is_complete(&name) {
+                self.create(&name)?;
+            }
+            self.write(&name, &Values { shares: Some(shares), ..Values::default() })?;
         }
         Ok(())
     }

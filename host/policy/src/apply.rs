@@ -11,7 +11,7 @@ use polylet_core::ladder::Bindings;
 use polylet_core::question::Hook;
 
 use crate::default::default_component;
-use crate::directory::{Binding, BindingError, Scan, remember_good};
+use crate::directory::{Binding, BindingError, Scan, forget_good, remember_good};
 use crate::host::{Bound, LoadError, LoadSpec, PolicyHost, Source, lock};
 use crate::limits::LimitSpec;
 use crate::loaded::LoadedPolicy;
@@ -157,6 +157,9 @@ impl PolicyHost {
                 // Whoever unbinds a hook wants the default there.
                 ladder.active.remove(&hook);
                 ladder.good.remove(&hook);
+                if let Err(error) = forget_good(&scan.directory, hook) {
+                    tracing::warn!(hook = hook.as_str(), %error, "the last good policy may come back with the next one that is bound");
+                }
             }
         }
     }

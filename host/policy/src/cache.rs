@@ -178,6 +178,10 @@ fn sum_of(file: &mut File) -> io::Result<String> {
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
     let failed = |cause| CacheError::Io { operation: "keep the compiled policy", path: path.into(), cause };
+    if let Some(dir) = path.parent() {
+        // Made when the cache was opened; somebody may have removed it since.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    }
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let _ = fs::remove_file(&temporary);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;

@@ -24,8 +24,8 @@ mod change;
 mod field;
 mod parse;
 
-pub(crate) use change::remember_good;
 pub use change::{DirectoryError, Install, install, revert, unbind};
+pub(crate) use change::{forget_good, remember_good};
 
 /// What `apiVersion` of a binding says.
 pub const API_VERSION: &str = "policy.polylet.io/v1alpha1";

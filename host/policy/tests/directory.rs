@@ -478,6 +478,24 @@ fn only_a_policy_that_has_answered_becomes_the_last_good_one() {
     assert_eq!(again.ladder(), "newest good");
 }
 
+/// Whoever takes a binding away, by hand or by the command line, does not meet it again below the next one.
+#[test]
+fn what_was_removed_does_not_come_back_as_the_last_good_one() {
+    let node = Node::new();
+    node.install("good", &guest::waits(1));
+    node.apply();
+    assert_eq!(node.delay(), Some(1));
+    node.install("better", &guest::waits(2));
+    node.apply();
+    assert_eq!((node.delay(), node.ladder().as_str()), (Some(2), "better good"));
+    fs::remove_file(node.folder.path().join("better.yaml")).unwrap();
+    node.apply();
+    assert_eq!(node.ladder(), "");
+    node.install("next", &guest::waits(3));
+    node.apply();
+    assert_eq!(node.ladder(), "next");
+}
+
 #[test]
 fn components_that_no_generation_names_are_dropped() {
     let node = Node::new();

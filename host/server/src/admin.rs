@@ -140,8 +140,11 @@ pub fn bind_admin(path: &Path) -> Result<UnixListener, BindError> {
     Ok(listener)
 }
 
-/// Serves the socket until told to stop.
-pub async fn serve_admin<A: Admin>(listener: UnixListener, admin: Arc<A>, stop: CancellationToken) {
+/// How often the socket is looked for.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Serves the socket until told to stop, and opens it again at `path` where somebody has removed it.
+pub async fn serve_admin<A: Admin>(mut listener: UnixListener, path: PathBuf, admin: Arc<A>, stop: CancellationToken) {
     let admin: Arc<dyn Admin> = admin;
     let app = Router::new()
         .route("/v1/version", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Version)))
@@ -153,9 +156,22 @@ pub async fn serve_admin<A: Admin>(listener: UnixListener, admin: Arc<A>, stop: 
         .route("/v1/decisions", get(decisions))
         .fallback(|| async { refuse(404, "no such path; see /v1/pods, /v1/node, /v1/policies, /v1/decisions, /v1/version") })
         .with_state(admin);
+    let mut look = tokio::time::interval(LOOK_EVERY);
     loop {
         let stream = tokio::select! {
             () = stop.cancelled() => return,
+            _ = look.tick() => {
+                if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                    match bind_admin(&path) {
+                        Ok(new) => {
+                            tracing::warn!(socket = %path.display(), "the administration socket had been removed; it is there again");
+                            listener = new;
+                        }
+                        Err(error) => tracing::warn!(socket = %path.display(), %error, "the administration socket is gone"),
+                    }
+                }
+                continue;
+            }
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {

@@ -75,6 +75,7 @@ pub struct Metrics {
     step_seconds: Histogram,
     inbox: Gauge,
     store_errors: Counter,
+    decisions_lost: Gauge,
     resident: Gauge,
     cpu: Gauge<f64, AtomicU64>,
 }
@@ -127,6 +128,7 @@ impl Metrics {
             step_seconds: histogram(r, "polylet_step_duration_seconds", "Duration of one step of the node", &SHORT),
             inbox: registered(r, "polylet_inbox_depth", "Events waiting for the loop"),
             store_errors: registered(r, "polylet_store_errors", "Writes that did not reach the disk"),
+            decisions_lost: registered(r, "polylet_decisions_lost", "Decision records that were not kept, since the start"),
             resident: registered(r, "process_resident_memory_bytes", "Resident memory of the agent"),
             cpu: registered(r, "process_cpu_seconds_total", "CPU time of the agent"),
             registry,
@@ -198,6 +200,11 @@ impl Metrics {
     /// Events that wait.
     pub fn inbox_depth(&self, depth: usize) {
         self.inbox.set(depth as i64);
+    }
+
+    /// Decision records lost so far.
+    pub fn decisions_lost(&self, count: u64) {
+        self.decisions_lost.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// A write did not reach the disk.

@@ -341,7 +341,10 @@ impl Shared {
     /// Takes the database out of the state, so that a failure leaves none there.
     fn reopened(&self, state: &mut State) -> Result<Database, WriteFault> {
         if let Some(database) = state.database.take() {
-            return Ok(database);
+            if database.syncer.is_at(&self.path) {
+                return Ok(database);
+            }
+            tracing::warn!(store = %self.path.display(), "the store was removed while running; it is made anew, with all that it held");
         }
         let (database, stored) = match Database::open(&self.path, &self.faults) {
             Ok(opened) => opened,

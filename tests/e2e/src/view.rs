@@ -65,6 +65,11 @@ impl View {
         &self.0["containers"][container]
     }
 
+    /// Where the pod is in its inner life: `running`, `stopping`, …, `finished`.
+    pub fn life(&self) -> &str {
+        self.0["life"].as_str().unwrap_or_default()
+    }
+
     /// Whether a container runs.
     pub fn runs(&self, container: &str) -> bool {
         self.container(container)["state"]["running"].is_object()

@@ -4,15 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use polylet_core::config::{Config, Quantity, Threshold};
 use polylet_core::effect::{Act, Effect};
 use polylet_core::event::{CallErrorKind, Event, Hint, Outcome, RuntimeState};
 use polylet_core::id::{ContainerId, EffectId, PodUid};
 use polylet_core::node::Node;
 use polylet_core::observed::{ContainerState, SandboxState};
 use polylet_core::pod::{Pod, ProbeKind, Source};
-use polylet_core::question::eviction::Starved;
-use polylet_core::question::{Answer, probe, restart::Bounds};
+use polylet_core::question::{Answer, probe};
 use polylet_core::record::PodRecord;
 use polylet_core::sample::{PodUsage, Reading, Sample};
 use polylet_core::time::{Mono, Now, Wall};
@@ -22,6 +20,7 @@ use super::check::Check;
 use super::manifest::{self, Program, SimPod};
 use super::policy;
 use super::runtime::{Runtime, error};
+use super::settings::{self, config};
 use super::{CALM, END, Rng};
 
 /// Wall clock at the beginning: some day in 2026.
@@ -500,7 +499,8 @@ impl World {
     }
 
     fn sample(&self, at: Wall) -> Sample {
-        let (available, capacity) = (if self.memory_short { LEAST_MEMORY / 2 } else { LEAST_MEMORY * 4 }, 8 << 30);
+        let (available, capacity) =
+            (if self.memory_short { settings::LEAST_MEMORY / 2 } else { settings::LEAST_MEMORY * 4 }, 8 << 30);
         let running = self.rt.containers.iter().filter(|c| c.seen.state == ContainerState::Running);
         let used = |n: usize| PodUsage { memory_working_set: Some((n as u64 % 3) << 24), ..PodUsage::default() };
         Sample {
@@ -689,46 +689,4 @@ fn variant(effect: &Effect) -> u64 {
 fn brief(text: &str) -> String {
     let text: String = text.chars().take(360).collect();
     text.replace('\n', " ")
-}
-
-/// Bytes that are kept free.
-const LEAST_MEMORY: u64 = 1 << 30;
-
-pub(crate) fn config() -> Config {
-    let bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
-    Config {
-        node_name: "sim".into(),
-        node_ips: vec!["192.0.2.1".into()],
-        sources: vec![Source::File, Source::Api],
-        restart: bounds,
-        image_backoff: bounds,
-        relist: Duration::from_secs(1),
-        relist_with_events: Duration::from_secs(10),
-        sampling: Duration::from_secs(10),
-        resync: Duration::from_secs(60),
-        max_pods: 110,
-        parallel_pulls: 1,
-        dead_per_container: 1,
-        allow_give_up: false,
-        allow_tier: false,
-        probe_mercy: Duration::from_secs(60),
-        memory_capacity: 8 << 30,
-        memory_allocatable: 8 << 30,
-        cpu_capacity: 4_000,
-        cpu_allocatable: 4_000,
-        storage_allocatable: 100 << 30,
-        huge_pages: BTreeMap::new(),
-        apparmor: false,
-        supplemental_groups_policy: false,
-        thresholds: vec![Threshold {
-            signal: "memory.available".into(),
-            starved: Starved::Memory,
-            below: Quantity::Amount(LEAST_MEMORY),
-            reclaim: Quantity::Amount(0),
-            grace: None,
-        }],
-        pressure_transition: Duration::from_secs(300),
-        eviction_max_grace: Duration::ZERO,
-        runtime_name: "sim".into(),
-    }
 }

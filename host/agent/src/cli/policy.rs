@@ -141,11 +141,13 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
         Command::Check { path, hook, config, output } => check(&path, hook, &config, output),
         Command::Load(args) => load(args).await,
         Command::Revert { hook, place } => {
+            check_place(&place).await?;
             let before = polylet_policy::revert(&place.policy_dir, hook)?;
             let what = before.map_or("nothing: the default answers".to_owned(), |b| format!("{} ({})", b.name, b.digest));
             changed(&place, hook, json!({"reverted": hook.as_str(), "bound": what})).await
         }
         Command::Unbind { hook, place } => {
+            check_place(&place).await?;
             let gone = polylet_policy::unbind(&place.policy_dir, hook)?;
             changed(&place, hook, json!({"unbound": hook.as_str(), "was": gone.name})).await
         }
@@ -202,6 +204,7 @@ async fn load(args: LoadArgs) -> anyhow::Result<()> {
     let source = Source::Bytes(bytes.as_slice().into());
     let spec = LoadSpec { limits: given, ..spec("policy", source, Some(hook), config.clone()) };
     let policy = host()?.load(&spec).with_context(|| component.display().to_string())?;
+    check_place(&place).await?;
     let name = name.unwrap_or_else(|| policy.description().name.clone());
     let install = Install { name: &name, hook, component: &bytes, config, limits: given };
     let binding = polylet_policy::install(&place.policy_dir, &install)?;
@@ -215,6 +218,22 @@ async fn load(args: LoadArgs) -> anyhow::Result<()> {
     changed(&place, hook, report).await
 }
 
+/// What is written into a directory that the agent does not read would count for nothing, and look as if it did.
+async fn check_place(place: &Place) -> anyhow::Result<()> {
+    let Ok(policies) = AdminClient::new(&place.ask.socket).get("/v1/policies").await else { return Ok(()) };
+    let Some(read) = policies["directory"].as_str().map(Path::new) else { return Ok(()) };
+    let same = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if same(read) != same(&place.policy_dir) {
+        bail!(
+            "the agent at {} reads its bindings from {}, not from {}: name that with --policy-dir or POLYLET_POLICY_DIR",
+            place.ask.socket.display(),
+            read.display(),
+            place.policy_dir.display()
+        );
+    }
+    Ok(())
+}
+
 /// The directory has changed: an agent that runs is asked to read it now, and says what it thinks of it.
 async fn changed(place: &Place, hook: Hook, mut report: Value) -> anyhow::Result<()> {
     let began = Instant::now();
@@ -225,7 +244,7 @@ async fn changed(place: &Place, hook: Hook, mut report: Value) -> anyhow::Result
             let of_name = |refused: &Value| !report["loaded"].is_null() && refused["binding"] == report["loaded"];
             refused = answer["refused"].as_array().into_iter().flatten().any(|one| concerns(one) || of_name(one));
             report["generation"] = answer["generation"].clone();
-            report["boundAfterMs"] = json!(began.elapsed().as_secs_f64() * 1000.0);
+            report["boundAfterMs"] = json!((began.elapsed().as_secs_f64() * 1e5).round() / 100.0);
             let errors: Vec<&str> = answer["errors"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
             if !errors.is_empty() {
                 report["errors"] = json!(errors);

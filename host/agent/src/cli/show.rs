@@ -47,7 +47,8 @@ pub(super) fn pods(pods: &Value, now: Timestamp, wide: bool) -> String {
             text(&pod["namespace"]),
             text(&pod["name"]),
             format!("{ready}/{}", statuses.len().max(usize::from(statuses.is_empty()))),
-            shown.unwrap_or_else(|| pod["life"].as_str().unwrap_or("?")).to_owned(),
+            // Nothing is told of a pod before the runtime has been asked.
+            shown.unwrap_or("Pending").to_owned(),
             restarts.to_string(),
             started.map(|started| age(now.duration_since(started).as_secs())).unwrap_or_default(),
             next.map(|(name, ms, _)| format!("{name} in {:.1} s", ms as f64 / 1000.0)).unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! The manifests of a directory, or of one file: what they declare, read again only where they changed.
 //!
-//! **Invariants:** a missing directory is an empty one, a directory that cannot be read is not: what it declared stays. While a file exists
+//! **Invariants:** a directory that was never there is an empty one; one that is gone, or cannot be read, is not: what it declared stays. While a file exists
 //! but is bad, the pod of its last good content stays. (The kubelet drops it; here a slip while editing ends nothing.) One file's fault
 //! is told once for each content.
 
@@ -30,6 +30,8 @@ pub struct Directory {
     files: BTreeMap<PathBuf, Entry>,
     /// What was told last; None before the path could be read for the first time.
     told: Option<Vec<Arc<Pod>>>,
+    /// The path has been a directory.
+    was_directory: bool,
     /// The path cannot be read, and that has been told.
     unreadable: bool,
 }
@@ -69,7 +71,14 @@ impl Directory {
     pub fn new(path: &Path, node_name: &str) -> Self {
         // Components drop a slash at the end, which would make a file's path, and so its pod's UID, another.
         let path = path.components().collect();
-        Self { path, node_name: node_name.to_owned(), files: BTreeMap::new(), told: None, unreadable: false }
+        Self {
+            path,
+            node_name: node_name.to_owned(),
+            files: BTreeMap::new(),
+            told: None,
+            was_directory: false,
+            unreadable: false,
+        }
     }
 
     /// Where the manifests are.
@@ -80,7 +89,8 @@ impl Directory {
     /// Looks again; None where there is no news.
     pub fn refresh(&mut self, scope: &Scope, now: Timestamp) -> Option<Report> {
         let mut problems = Vec::new();
-        match list(&self.path) {
+        self.was_directory |= self.path.is_dir();
+        match list(&self.path, self.was_directory) {
             Ok(files) => {
                 self.unreadable = false;
                 self.files.retain(|path, _| files.contains(path));
@@ -91,7 +101,7 @@ impl Directory {
             Err(cause) => {
                 // Nobody may be writing a whole directory: it is told once, and what was there stays.
                 if !std::mem::replace(&mut self.unreadable, true) {
-                    problems.push(SourceError::Read { file: self.path.clone(), cause });
+                    problems.push(SourceError::Directory { path: self.path.clone(), cause });
                 }
             }
         }
@@ -211,9 +221,9 @@ fn pod_of(
 }
 
 /// Files at the path in the order of their names. Names that start with a dot are nobody's; what is not a file cannot be read.
-fn list(path: &Path) -> io::Result<BTreeSet<PathBuf>> {
+fn list(path: &Path, was_directory: bool) -> io::Result<BTreeSet<PathBuf>> {
     let meta = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !was_directory => return Ok(BTreeSet::new()),
         other => other?,
     };
     if !meta.is_dir() {

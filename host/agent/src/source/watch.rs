@@ -225,8 +225,10 @@ mod tests {
         fs::create_dir(&manifests).unwrap();
         fs::write(manifests.join("a.yaml"), pod("a")).unwrap();
         assert_eq!(world.next().await.0, "a-n");
-        fs::remove_dir_all(&manifests).unwrap();
-        assert_eq!(world.next().await.0, "");
+        fs::rename(&manifests, world.dir.path().join("away")).unwrap();
+        let report = timeout(Duration::from_secs(10), world.reports.recv()).await.expect("a report in time").unwrap();
+        assert!(report.pods.is_none(), "what was declared there stays");
+        assert_eq!(report.problems.len(), 1);
         fs::create_dir(&manifests).unwrap();
         fs::write(manifests.join("b.yaml"), pod("b")).unwrap();
         assert_eq!(world.next().await.0, "b-n");

@@ -469,6 +469,8 @@ impl Worker {
             let record = self.record.containers.entry(shown.name.as_str().into()).or_default();
             record.told = record.told.max(shown.restart_count.unsigned_abs());
         }
+        // What has been told stays told, over a restart of the agent too.
+        self.record.over |= matches!(new.phase.as_deref(), Some("Succeeded" | "Failed"));
         let new = Arc::new(new);
         self.status = Some(new.clone());
         cx.out.push(Effect::Publish { pod: self.uid.clone(), status: new });

@@ -114,6 +114,16 @@ fn old<'a>(cx: &Cx<'a>, container: &Container) -> Option<&'a v1::ContainerStatus
     list.iter().flatten().find(|status| status.name == container.name.as_str())
 }
 
+/// The end of an attempt. What it left as its message is remembered: the file goes with the pod's directory.
+fn ended(cx: &Cx<'_>, container: &Container, attempt: &Attempt) -> v1::ContainerStateTerminated {
+    let mut end = state::exited(attempt, &cx.inputs.config.runtime_name);
+    let last = cx.inputs.record.containers.get(&container.name).and_then(|record| record.last.as_ref());
+    if let Some(last) = last.filter(|last| attempt.message.is_empty() && last.id.as_ref() == Some(&attempt.id)) {
+        end.message = Some(last.message.clone()).filter(|message| !message.is_empty());
+    }
+    end
+}
+
 /// The status of a container that the runtime has.
 fn seen(
     cx: &Cx<'_>,
@@ -130,7 +140,7 @@ fn seen(
     status.state = Some(match newest.state {
         ContainerState::Running => state::running(newest),
         ContainerState::Created => state::waiting("", ""),
-        ContainerState::Exited => state::terminated(state::exited(newest, runtime)),
+        ContainerState::Exited => state::terminated(ended(cx, container, newest)),
         ContainerState::Unknown => match (old, same.and_then(state::ended)) {
             (Some(old), _) if state::is_running(old) => {
                 status.restart_count = status.restart_count.max(old.restart_count + 1);

@@ -164,6 +164,15 @@ pub(crate) fn remember_good(directory: &Path, binding: &Binding) -> Result<(), D
     locked.write(&locked.aside(GOOD, binding.hook, "yaml"), document(binding).as_bytes())
 }
 
+/// Forgets the last that was good: whoever binds nothing to a hook wants the default there, later on too.
+pub(crate) fn forget_good(directory: &Path, hook: Hook) -> Result<(), DirectoryError> {
+    if !directory.join(GOOD).join(format!("{}.yaml", hook.as_str())).exists() {
+        return Ok(());
+    }
+    let locked = Locked::new(directory)?;
+    locked.remove(&locked.aside(GOOD, hook, "yaml"))
+}
+
 /// The directory, with its lock held.
 struct Locked<'a> {
     directory: &'a Path,

@@ -29,12 +29,32 @@ fn socket() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[tokio::test]
+async fn a_socket_that_was_removed_comes_back() {
+    let (_dir, path) = socket();
+    let listener = bind_admin(&path).expect("it opens");
+    let stop = CancellationToken::new();
+    tokio::spawn(serve_admin(listener, path.clone(), Arc::new(Fake), stop.clone()));
+    fs::remove_file(&path).expect("remove the socket");
+    let client = AdminClient::new(&path);
+    let answer = tokio::time::timeout(Duration::from_secs(20), async {
+        loop {
+            match client.get("/v1/pods").await {
+                Ok(answer) => return answer,
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    });
+    assert_eq!(answer.await.expect("in time"), json!({"asked": "Pods"}));
+    stop.cancel();
+}
+
+#[tokio::test]
 async fn values_errors_and_streams_arrive() {
     let (_dir, path) = socket();
     let listener = bind_admin(&path).expect("it opens");
     assert_eq!(fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
     let stop = CancellationToken::new();
-    tokio::spawn(serve_admin(listener, Arc::new(Fake), stop.clone()));
+    tokio::spawn(serve_admin(listener, path.clone(), Arc::new(Fake), stop.clone()));
     let client = AdminClient::new(&path);
     assert_eq!(client.get("/v1/pods").await.expect("an answer"), json!({"asked": "Pods"}));
     assert_eq!(client.post("/v1/policies/reload").await.expect("an answer"), json!({"asked": "Reload"}));

@@ -196,8 +196,13 @@ impl Lane {
     }
 
     fn writable(&mut self) -> io::Result<&mut File> {
+        let number = self.segments.back().map_or(1, |last| last.number);
+        if self.file.is_some() && !self.path(number).exists() {
+            // Somebody has removed it: what is written now must be found again.
+            self.file = None;
+        }
         if self.file.is_none() {
-            let number = self.segments.back().map_or(1, |last| last.number);
+            fs::create_dir_all(&self.dir)?;
             self.file = Some(File::options().create(true).append(true).mode(0o600).open(self.path(number))?);
         }
         self.file.as_mut().ok_or_else(|| io::ErrorKind::NotFound.into())

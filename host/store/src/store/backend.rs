@@ -43,6 +43,9 @@ impl Backend {
     pub(super) fn open(path: &Path, faults: &Faults) -> io::Result<(Self, Syncer)> {
         use std::os::unix::fs::OpenOptionsExt;
         faults.on_open()?;
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
         let file = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         let syncer = Syncer { file: Arc::new(file.try_clone()?), unsynced: Arc::default() };
         let backend = Self {
@@ -64,6 +67,13 @@ impl Backend {
 }
 
 impl Syncer {
+    /// Whether the path still names the file: somebody may have removed it, and what is written would be nowhere.
+    pub(super) fn is_at(&self, path: &std::path::Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let same = |a: std::fs::Metadata, b: std::fs::Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+        std::fs::metadata(path).is_ok_and(|found| self.file.metadata().is_ok_and(|own| same(own, found)))
+    }
+
     /// Whether the kernel holds something that the disk may not have.
     pub(super) fn is_due(&self) -> bool {
         self.unsynced.load(Ordering::Acquire)

@@ -55,8 +55,16 @@ pub(super) enum Unusable {
 impl Database {
     /// Opens or makes the file and reads it whole. None for one that was new or empty.
     pub(super) fn open(path: &Path, faults: &Faults) -> Result<(Self, Option<Image>), Unusable> {
+        let fresh = std::fs::metadata(path).map_or(true, |found| found.len() == 0);
         let (backend, syncer) = Backend::open(path, faults).map_err(|error| Unusable::Unreachable(error.to_string()))?;
-        let (redb, image) = open(backend)?;
+        let opened = open(backend);
+        if fresh && let Err(error) = &opened {
+            // Half made, on a full disk for example: it holds nothing, and is nothing to keep.
+            let reason = format!("{error:?}");
+            let _ = std::fs::remove_file(path);
+            return Err(Unusable::Unreachable(reason));
+        }
+        let (redb, image) = opened?;
         Ok((Self { redb, syncer }, image))
     }
 

@@ -55,6 +55,20 @@ fn a_full_disk_loses_nothing() {
 }
 
 #[test]
+fn a_store_that_is_removed_while_running_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let (store, _) = Store::open_faulty(&state, NEVER, Faults::default());
+    store.remember(&record("a", "before")).unwrap();
+    std::fs::remove_dir_all(&state).unwrap();
+    store.remember(&record("b", "after")).unwrap();
+    drop(store);
+    let (store, opened) = Store::open(&state);
+    assert!(matches!(opened, Opened::Loaded { values: 2, .. }), "{opened}");
+    assert_eq!(names(&store), ["before", "after"]);
+}
+
+#[test]
 fn the_keeper_tries_again_by_itself() {
     let dir = tempfile::tempdir().unwrap();
     let faults = Faults::default();

@@ -101,6 +101,25 @@ pub(crate) fn killed_and_what_runs_still_counts() {
     node.until_true("the tier has what is left", || tier.has_shares(102));
 }
 
+/// Told to stop while containers are being made: a runtime whose caller goes away gives those up, for good.
+pub(crate) fn told_to_stop_while_pods_start() {
+    let node = Node::up();
+    let spec = "
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: busybox, command: [sh, -c, 'exit 0']}";
+    let pods: Vec<_> = (0..6).map(|n| node.pod(&format!("short-{n}"), spec)).collect();
+    node.until_true("some container is there", || !node.containers().is_empty());
+    let ended = node.end_agent(Signal::TERM);
+    assert!(ended.success(), "{ended}");
+    node.start_agent();
+    for pod in &pods {
+        let view = pod.until("it has ended", |view| matches!(view.phase(), "Succeeded" | "Failed"));
+        assert_eq!((view.phase(), view.restarts("main")), ("Succeeded", 0), "{}", view.pretty());
+    }
+}
+
 pub(crate) fn killed_during_init() {
     let node = Node::up();
     let step = |name: &str, then: &str| {
@@ -230,6 +249,13 @@ pub(crate) fn a_second_one_is_refused() {
     let lock = node.dir().join("kubelet/polylet.lock");
     let wanted = format!("another agent (process {}) works on this node: it holds {}", node.agent_pid(), lock.display());
     assert!(said.contains(&wanted), "{said}\nwanted: {wanted}");
+    // Elsewhere on the disk, but at the same runtime: it would end the pods of the first.
+    let mut elsewhere = node.agent_command();
+    elsewhere.arg("--root-dir").arg(node.dir().join("elsewhere"));
+    let third = elsewhere.output().expect("start a third agent");
+    assert_eq!(third.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&third.stderr);
+    assert!(said.contains("works on this node: it holds ") && said.contains(".sock.polylet.lock"), "{said}");
     assert!(node.node()["ready"] == true, "the first one goes on");
     assert_eq!(pod.now().map(|view| view.picture()), Some(ready.picture()));
 }

@@ -185,7 +185,9 @@ pub(crate) fn termination_messages(node: &Node) {
   - {name: log, image: busybox, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c, 'echo last words; exit 1']}
   - {name: quiet, image: busybox, terminationMessagePolicy: FallbackToLogsOnError, command: [sh, -c, 'echo all is well']}",
     );
-    let view = pod.until("it has failed", |view| view.phase() == "Failed");
+    pod.until("it has failed", |view| view.phase() == "Failed");
+    // The files go with the pod's directory, and what they said stays.
+    let view = pod.until("it has been cleaned up", |view| view.life() == "finished");
     let message = |container| view.ended(container)["message"].as_str().unwrap_or_default();
     assert_eq!(message("file"), "out of luck\n");
     assert_eq!(message("own-file"), "elsewhere\n");

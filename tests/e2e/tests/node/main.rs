@@ -58,7 +58,7 @@ fn tests() -> Vec<Trial> {
         alone {
             swap: ten_thousand_decisions_while_policies_are_swapped;
             agent: killed_while_pods_run_and_one_waits killed_during_a_graceful_end killed_during_init
-                   killed_and_what_runs_still_counts
+                   killed_and_what_runs_still_counts told_to_stop_while_pods_start
                    manifests_that_change_while_no_agent_runs told_to_stop a_second_one_is_refused
                    a_damaged_store_is_set_aside a_store_of_a_later_agent_is_set_aside;
             containerd: killed_and_started_again;

@@ -55,6 +55,28 @@ fn the_first_look_tells_even_of_nothing() {
     assert!(missing.refresh(&Scope::All, Timestamp::UNIX_EPOCH).is_none());
 }
 
+/// Moved away by mistake, or on a file system that was unmounted: nobody said that its pods are not wanted any more.
+#[test]
+fn a_directory_that_is_gone_keeps_its_pods() {
+    let mut world = World::new();
+    let dir = world.dir.path().join("manifests");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("a.yaml"), pod("a", "x")).unwrap();
+    world.pods = Directory::new(&dir, "n1");
+    world.check("a-n1", &[]);
+    let away = world.dir.path().join("away");
+    fs::rename(&dir, &away).unwrap();
+    let found = world.look(&Scope::All);
+    assert_eq!(found.0, "=");
+    let wanted =
+        format!("manifests at {}: No such file or directory (os error 2); the pods that were declared there stay", dir.display());
+    assert_eq!(found.1, [wanted.replace(&format!("{}/", world.dir.path().display()), "")]);
+    world.check("=", &[]);
+    fs::remove_file(away.join("a.yaml")).unwrap();
+    fs::rename(&away, &dir).unwrap();
+    world.check("", &[]);
+}
+
 #[test]
 fn files_come_change_and_go() {
     let mut world = World::new();

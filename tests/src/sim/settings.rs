@@ -1,0 +1,51 @@
+//! The node's settings in every world.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use polylet_core::config::{Config, Quantity, Threshold};
+use polylet_core::pod::Source;
+use polylet_core::question::eviction::Starved;
+use polylet_core::question::restart::Bounds;
+
+/// Bytes that are kept free.
+pub(super) const LEAST_MEMORY: u64 = 1 << 30;
+
+pub(crate) fn config() -> Config {
+    let bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
+    Config {
+        node_name: "sim".into(),
+        node_ips: vec!["192.0.2.1".into()],
+        sources: vec![Source::File, Source::Api],
+        restart: bounds,
+        image_backoff: bounds,
+        relist: Duration::from_secs(1),
+        relist_with_events: Duration::from_secs(10),
+        sampling: Duration::from_secs(10),
+        resync: Duration::from_secs(60),
+        max_pods: 110,
+        parallel_pulls: 1,
+        dead_per_container: 1,
+        allow_give_up: false,
+        allow_tier: false,
+        probe_mercy: Duration::from_secs(60),
+        memory_capacity: 8 << 30,
+        memory_allocatable: 8 << 30,
+        cpu_capacity: 4_000,
+        cpu_allocatable: 4_000,
+        storage_allocatable: 100 << 30,
+        huge_pages: BTreeMap::new(),
+        apparmor: false,
+        supplemental_groups_policy: false,
+        thresholds: vec![Threshold {
+            signal: "memory.available".into(),
+            starved: Starved::Memory,
+            below: Quantity::Amount(LEAST_MEMORY),
+            reclaim: Quantity::Amount(0),
+            grace: None,
+        }],
+        pressure_transition: Duration::from_secs(300),
+        eviction_max_grace: Duration::ZERO,
+        runtime_name: "sim".into(),
+    }
+}
