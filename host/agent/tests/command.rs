@@ -150,10 +150,11 @@ fn limits_are_given_and_kept() {
 }
 
 /// An agent that finds fault with a binding, and reads the directory `policies` beside its socket.
-struct Refusing;
+struct Refusing(PathBuf);
 
 impl Admin for Refusing {
     fn get(&self, what: Query) -> BoxFuture<Result<Value, AdminError>> {
+        let directory = self.0.clone();
         Box::pin(async move {
             match what {
                 Query::Reload => Ok(json!({
@@ -161,6 +162,7 @@ impl Admin for Refusing {
                     "errors": ["/policies/gentle.yaml: spec.component: no"],
                     "refused": [{"binding": "gentle", "hooks": ["restart"]}],
                 })),
+                Query::Policies => Ok(json!({"directory": directory})),
                 other => Err(AdminError { status: 404, message: format!("{other:?}") }),
             }
         })
@@ -177,7 +179,7 @@ async fn a_directory_that_the_agent_does_not_read_is_refused() {
     let socket = world.path("agent.sock");
     let listener = polylet_server::bind_admin(&socket).unwrap();
     let stop = CancellationToken::new();
-    tokio::spawn(polylet_server::serve_admin(listener, socket, Arc::new(Refusing), stop.clone()));
+    tokio::spawn(polylet_server::serve_admin(listener, socket, Arc::new(Refusing(world.path("policies"))), stop.clone()));
     let other = world.path("other").display().to_string();
     let component = policy("gentle-restart");
     for arguments in [
@@ -199,7 +201,7 @@ async fn what_the_agent_refuses_is_no_success() {
     let socket = world.path("agent.sock");
     let listener = polylet_server::bind_admin(&socket).unwrap();
     let stop = CancellationToken::new();
-    tokio::spawn(polylet_server::serve_admin(listener, socket, Arc::new(Refusing), stop.clone()));
+    tokio::spawn(polylet_server::serve_admin(listener, socket, Arc::new(Refusing(world.path("policies"))), stop.clone()));
     let component = policy("gentle-restart");
     let (status, report, error) =
         world.run(&["policy", "load", "--hook", "restart", &component, "--name", "gentle", "-o", "json"]);
