@@ -71,12 +71,13 @@ pub async fn observe(client: &Client, uid: &PodUid) -> Result<Observed, CallErro
     }
     for listed in listed_containers {
         let client = client.clone();
-        statuses.spawn(async move { look_at_container(&client, &listed).await.map(Found::Container) });
+        statuses
+            .spawn(async move { look_at_container(&client, &listed).await.map(|found| Found::Container(found.map(Box::new))) });
     }
     while let Some(found) = statuses.join_next().await {
         match found {
             Ok(Ok(Found::Sandbox(sandbox))) => observed.sandboxes.extend(sandbox),
-            Ok(Ok(Found::Container(container))) => observed.containers.extend(container),
+            Ok(Ok(Found::Container(container))) => observed.containers.extend(container.map(|container| *container)),
             Ok(Err(error)) => return Err(core_error(error)),
             // None is cancelled but with this whole look.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -112,7 +113,7 @@ pub async fn writable_layers(client: &Client) -> Result<BTreeMap<PodUid, Layers>
 
 enum Found {
     Sandbox(Option<Sandbox>),
-    Container(Option<Container>),
+    Container(Option<Box<Container>>),
 }
 
 /// None for one that has vanished since it was listed.
