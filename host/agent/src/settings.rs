@@ -103,13 +103,15 @@ pub struct PolicyBounds {
     pub allow_give_up: bool,
     /// A qos policy may choose another tier.
     pub allow_tier: bool,
+    /// Static pods may be evicted too, but for those of a critical priority.
+    pub evict_static: bool,
     /// How long a probe policy may keep a failure from counting.
     pub probe_mercy: Duration,
 }
 
 impl Default for PolicyBounds {
     fn default() -> Self {
-        Self { allow_give_up: false, allow_tier: false, probe_mercy: Duration::from_secs(60) }
+        Self { allow_give_up: false, allow_tier: false, evict_static: false, probe_mercy: Duration::from_secs(60) }
     }
 }
 
@@ -237,6 +239,7 @@ impl Settings {
             dead_per_container: 1,
             allow_give_up: self.policy_bounds.allow_give_up,
             allow_tier: self.policy_bounds.allow_tier,
+            evict_static: self.policy_bounds.evict_static,
             probe_mercy: self.policy_bounds.probe_mercy,
             memory_capacity: found.memory,
             memory_allocatable: found

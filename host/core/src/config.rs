@@ -37,6 +37,8 @@ pub struct Config {
     pub allow_give_up: bool,
     /// A qos policy may choose another tier.
     pub allow_tier: bool,
+    /// Static pods may be evicted, but for those of a critical priority. The kubelet never does.
+    pub evict_static: bool,
     /// How long a probe policy may keep a liveness failure from counting.
     pub probe_mercy: Duration,
     /// Bytes of memory of the machine.

@@ -158,7 +158,7 @@ pub fn assess(q: &eviction::Assess, a: Vec<eviction::Shortage>) -> Guarded<Vec<e
 }
 
 /// Victims: real candidates, each once, none critical. Err: a hard shortage must have a victim where there is a candidate for it.
-pub fn rank(q: &eviction::Rank, a: Vec<eviction::Victim>) -> Result<Guarded<Vec<eviction::Victim>>, String> {
+pub fn rank(q: &eviction::Rank, a: Vec<eviction::Victim>, evict_static: bool) -> Result<Guarded<Vec<eviction::Victim>>, String> {
     let mut clamped = Vec::new();
     let mut seen = BTreeSet::new();
     let mut answer = Vec::new();
@@ -170,7 +170,7 @@ pub fn rank(q: &eviction::Rank, a: Vec<eviction::Victim>) -> Result<Guarded<Vec<
         if !seen.insert(victim.pod) {
             return Err(format!("victim {} is named twice", victim.pod));
         }
-        if is_critical(candidate) {
+        if is_critical(candidate, evict_static) {
             clamped.push(format!("victim {} is critical and stays", victim.pod));
             continue;
         }
@@ -181,7 +181,7 @@ pub fn rank(q: &eviction::Rank, a: Vec<eviction::Victim>) -> Result<Guarded<Vec<
         shorten(&mut victim.reason, &mut clamped);
         answer.push(victim);
     }
-    if q.shortage.hard && answer.is_empty() && q.candidates.iter().any(|c| !is_critical(c)) {
+    if q.shortage.hard && answer.is_empty() && q.candidates.iter().any(|c| !is_critical(c, evict_static)) {
         return Err("a hard shortage, and nobody is named".into());
     }
     Ok(Guarded { answer, clamped })
@@ -190,8 +190,8 @@ pub fn rank(q: &eviction::Rank, a: Vec<eviction::Victim>) -> Result<Guarded<Vec<
 /// Grace of a pod evicted for a hard shortage, in milliseconds.
 pub const HARD_GRACE: u64 = 1_000;
 
-fn is_critical(candidate: &eviction::Candidate) -> bool {
-    candidate.traits.static_pod || candidate.priority >= crate::pod::CRITICAL_PRIORITY
+fn is_critical(candidate: &eviction::Candidate, evict_static: bool) -> bool {
+    (candidate.traits.static_pod && !evict_static) || candidate.priority >= crate::pod::CRITICAL_PRIORITY
 }
 
 /// A reason is shown on terminals and in logs: one short line of plain text.

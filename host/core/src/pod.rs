@@ -100,6 +100,12 @@ impl Pod {
         self.is_static() || self.is_mirror() || self.priority >= CRITICAL_PRIORITY
     }
 
+    /// An eviction may take it: where `evict_static` says so, a static pod too, unless its priority is critical.
+    pub fn may_be_evicted(&self, evict_static: bool) -> bool {
+        let protected = (self.is_static() && !evict_static) || self.is_mirror();
+        !protected && self.priority < CRITICAL_PRIORITY
+    }
+
     /// Stands in the API for a static pod of a node.
     pub fn is_mirror(&self) -> bool {
         self.annotations.contains_key("kubernetes.io/config.mirror")

@@ -55,6 +55,7 @@ pub(crate) fn config() -> Config {
         dead_per_container: 1,
         allow_give_up: false,
         allow_tier: false,
+        evict_static: false,
         probe_mercy: Duration::from_secs(60),
         memory_capacity: 16 << 30,
         memory_allocatable: 15 << 30,

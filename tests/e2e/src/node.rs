@@ -114,7 +114,22 @@ adminSocket: {dir}/polylet.sock
     /// Declares a pod of this name; `spec` is what stands below `spec:`, in YAML with any indentation, where `image: busybox`
     /// stands for the lab's image.
     pub fn pod(&self, name: &str, spec: &str) -> Pod<'_> {
-        Pod::declare(self, name, spec)
+        self.pod_of(name, "", spec)
+    }
+
+    /// Likewise, with labels: `team: one, tier: two`.
+    pub fn pod_of(&self, name: &str, labels: &str, spec: &str) -> Pod<'_> {
+        Pod::declare(self, name, labels, spec)
+    }
+
+    /// Adds lines to one of the agent's configuration files, for its next start.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn append(&self, file: &str, lines: &str) {
+        let mut text = std::fs::read_to_string(self.dir.join(file)).expect("read the configuration");
+        text.push_str(lines);
+        std::fs::write(self.dir.join(file), text).expect("write the configuration");
     }
 
     /// Writes a file into the static directory, whole and in one move.

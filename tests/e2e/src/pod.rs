@@ -9,11 +9,12 @@ use crate::wait::{PATIENCE, wait};
 pub struct Pod<'n> {
     pub(crate) node: &'n Node,
     name: String,
+    labels: String,
 }
 
 impl<'n> Pod<'n> {
-    pub(crate) fn declare(node: &'n Node, name: &str, spec: &str) -> Self {
-        let pod = Self { node, name: name.to_owned() };
+    pub(crate) fn declare(node: &'n Node, name: &str, labels: &str, spec: &str) -> Self {
+        let pod = Self { node, name: name.to_owned(), labels: labels.to_owned() };
         pod.change(spec);
         pod
     }
@@ -22,7 +23,7 @@ impl<'n> Pod<'n> {
     pub fn change(&self, spec: &str) {
         let spec = spec.replace("image: busybox", "image: polylet.local/busybox:1");
         let head = "apiVersion: v1\nkind: Pod\nmetadata:";
-        let labels = "labels: {from: e2e}, annotations: {example.com/note: kept}";
+        let labels = format!("labels: {{from: e2e, {}}}, annotations: {{example.com/note: kept}}", self.labels);
         let text = format!("{head} {{name: {}, {labels}}}\nspec:\n{}\n", self.name, spec.trim_matches('\n'));
         self.node.write_manifest(&self.file(), &text);
     }

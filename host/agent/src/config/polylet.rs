@@ -30,6 +30,7 @@ pub(super) const FIELDS: &[Field] = &[
 const BOUNDS: &[Field] = &[
     row("allowGiveUp", "*bool", "false", Bool),
     row("allowTier", "*bool", "false", Bool),
+    row("evictStatic", "*bool", "false", Bool),
     row("probeMercy", "*duration", "1m", Duration),
 ];
 
@@ -53,6 +54,7 @@ pub(super) fn apply(map: &Map<String, Value>, settings: &mut Settings) {
     let own = &mut settings.policy_bounds;
     own.allow_give_up = flag("allowGiveUp", own.allow_give_up);
     own.allow_tier = flag("allowTier", own.allow_tier);
+    own.evict_static = flag("evictStatic", own.evict_static);
     if let Some(mercy) = bounds.get("probeMercy").and_then(Value::as_str).and_then(|text| duration::parse(text).ok()) {
         own.probe_mercy = mercy;
     }

@@ -147,11 +147,14 @@ fn fields_become_settings() {
 
 #[test]
 fn our_own_file() {
-    let settings = World::new().polylet("policyDirectory: policies\npolicies: {allowTier: true, probeMercy: 5s}").settings();
+    let settings = World::new()
+        .polylet("policyDirectory: policies\npolicies: {allowTier: true, evictStatic: true, probeMercy: 5s}")
+        .settings();
     assert!(settings.policy_dir.is_absolute() && settings.policy_dir.ends_with("policies"));
     assert_eq!(settings.state_dir, PathBuf::from("/var/lib/kubelet/polylet"));
     let bounds = settings.policy_bounds;
-    assert_eq!((bounds.allow_give_up, bounds.allow_tier, bounds.probe_mercy), (false, true, Duration::from_secs(5)));
+    assert_eq!((bounds.allow_give_up, bounds.allow_tier, bounds.evict_static), (false, true, true));
+    assert_eq!(bounds.probe_mercy, Duration::from_secs(5));
 }
 
 #[test]

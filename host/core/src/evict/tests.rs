@@ -219,7 +219,7 @@ fn ranks(number: u32, starved: Starved, layout: i64, rows: &[Row], ranked: &str,
     let mut by_place: Vec<_> = asked.candidates.iter().map(|c| (c.default_place, c.pod)).collect();
     by_place.sort_unstable();
     assert!(by_place.iter().map(|(_, pod)| *pod).eq(order.iter().map(|v| v.pod)), "row {number}: the default's places");
-    assert_eq!(names(&guard::rank(asked, order).unwrap().answer), victims, "row {number}: after the guard");
+    assert_eq!(names(&guard::rank(asked, order, false).unwrap().answer), victims, "row {number}: after the guard");
 }
 
 #[test]

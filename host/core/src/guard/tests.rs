@@ -246,7 +246,7 @@ fn victims_are_real_and_none_is_critical() {
         pods.iter().map(|pod| Victim { pod: *pod, grace: None, reason: String::new() }).collect()
     };
     let check = |hard, said: &[u32], expected: Option<&[u32]>| {
-        let found = rank(&rank_question(hard), victims(said)).ok().map(|g| g.answer);
+        let found = rank(&rank_question(hard), victims(said), false).ok().map(|g| g.answer);
         assert_eq!(found, expected.map(victims), "{hard} {said:?}");
     };
     for hard in [false, true] {
@@ -262,8 +262,11 @@ fn victims_are_real_and_none_is_critical() {
     check(false, &[], Some(&[]));
     // With nobody but critical pods there is nobody to name.
     let mut only_critical = rank_question(true);
-    only_critical.candidates.retain(is_critical);
-    assert!(rank(&only_critical, Vec::new()).is_ok());
+    only_critical.candidates.retain(|c| is_critical(c, false));
+    assert!(rank(&only_critical, Vec::new(), false).is_ok());
+    // An operator may let static pods go; a critical priority stays.
+    let found = rank(&rank_question(true), victims(&[1, 2, 3]), true).unwrap();
+    assert!(found.answer.len() == 2 && found.clamped.len() == 1, "{found:?}");
 }
 
 #[test]
@@ -272,7 +275,7 @@ fn a_hard_shortage_leaves_a_second() {
         [(true, None, None), (true, Some(500), Some(500)), (true, Some(30_000), Some(1_000)), (false, Some(30_000), Some(30_000))]
     {
         let victim = Victim { pod: 0, grace, reason: String::new() };
-        assert_eq!(rank(&rank_question(hard), vec![victim]).unwrap().answer[0].grace, expected);
+        assert_eq!(rank(&rank_question(hard), vec![victim], false).unwrap().answer[0].grace, expected);
     }
 }
 
@@ -331,7 +334,7 @@ fn whatever_is_answered_the_invariants_hold_and_guarding_twice_changes_nothing()
         let q = rank_question(random.below(2) == 0);
         let victim = |random: &mut Random| Victim { pod: random.below(5) as u32, grace: random.maybe(), reason: String::new() };
         let said: Vec<Victim> = (0..random.below(5)).map(|_| victim(&mut random)).collect();
-        if let Ok(Guarded { answer, .. }) = rank(&q, said) {
+        if let Ok(Guarded { answer, .. }) = rank(&q, said, false) {
             let pods: BTreeSet<u32> = answer.iter().map(|v| v.pod).collect();
             assert!(pods.len() == answer.len() && pods.iter().all(|pod| [0, 3].contains(pod)), "round {round}: {answer:?}");
             assert!(!q.shortage.hard || (!answer.is_empty() && answer.iter().all(|v| v.grace.is_none_or(|g| g <= HARD_GRACE))));

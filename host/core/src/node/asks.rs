@@ -182,7 +182,7 @@ fn guarded(cx: &Cx<'_>, asked: &Asked, answer: Answer) -> Result<Guarded<Answer>
         }
         (Body::Qos(q), Answer::Qos(a)) => Ok(guard::qos(q, a, config)?.map(Answer::Qos)),
         (Body::Assess(q), Answer::Assess(a)) => Ok(guard::assess(q, a).map(Answer::Assess)),
-        (Body::Rank(q), Answer::Rank(a)) => Ok(guard::rank(q, a)?.map(Answer::Rank)),
+        (Body::Rank(q), Answer::Rank(a)) => Ok(guard::rank(q, a, config.evict_static)?.map(Answer::Rank)),
         _ => wrong(),
     }
 }

@@ -27,7 +27,8 @@ use super::worker::Life;
 /// What the node knows of its own state.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
-    next: Mono,
+    /// None before the pods that run already have been seen to: a sample without them would rank at random.
+    next: Option<Mono>,
     flight: Option<EffectId>,
     last: Option<Arc<Sample>>,
     evictor: Evictor,
@@ -38,7 +39,7 @@ pub(super) struct Pressure {
 
 impl Pressure {
     pub(super) fn next(&self) -> Option<Mono> {
-        self.flight.is_none().then_some(self.next)
+        self.next.filter(|_| self.flight.is_none())
     }
 
     pub(super) fn conditions(&self) -> Vec<String> {
@@ -53,10 +54,14 @@ impl Node {
     }
 
     pub(super) fn sample_if_due(&mut self, now: Now, out: &mut Vec<Effect>) {
-        if !self.ready_to_sample() || self.pressure.flight.is_some() || self.pressure.next > now.mono {
+        if !self.ready_to_sample() || self.pressure.flight.is_some() {
             return;
         }
-        self.pressure.next = now.mono + self.shared.config.sampling;
+        let period = self.shared.config.sampling;
+        if *self.pressure.next.get_or_insert(now.mono + period) > now.mono {
+            return;
+        }
+        self.pressure.next = Some(now.mono + period);
         self.pressure.flight = Some(self.with_cx(now, out, |cx| cx.act(None, What::Sample, Act::Sample)));
     }
 
@@ -103,7 +108,7 @@ impl Node {
         let pods = active.filter_map(|w| w.pod.as_deref().map(|pod| (pod, &w.record)));
         let mut contenders = evict::candidates(pods, &sample, &self.pressure.evictor);
         // The guard would keep them from any answer: nobody is asked about them.
-        contenders.retain(|c| !c.pod.is_critical());
+        contenders.retain(|c| c.pod.may_be_evicted(self.shared.config.evict_static));
         if contenders.is_empty() {
             return;
         }
@@ -120,7 +125,8 @@ impl Node {
             let Some(words) = question.words.pods.get(victim.pod as usize) else { continue };
             let uid = crate::id::PodUid::from(words.uid.as_str());
             let Some(mut worker) = self.workers.remove(&uid) else { continue };
-            let goes = worker.life == Life::Running && worker.pod.as_ref().is_some_and(|p| !p.is_critical());
+            let evict_static = self.shared.config.evict_static;
+            let goes = worker.life == Life::Running && worker.pod.as_ref().is_some_and(|p| p.may_be_evicted(evict_static));
             if let Some(pod) = worker.pod.clone().filter(|_| goes) {
                 let usage = sample.pods.get(&uid);
                 // What containers have on disk is not told apart.

@@ -231,6 +231,7 @@ fn config() -> Config {
         dead_per_container: 1,
         allow_give_up: false,
         allow_tier: false,
+        evict_static: false,
         probe_mercy: Duration::ZERO,
         memory_capacity: 0,
         memory_allocatable: 0,

@@ -7,6 +7,7 @@ mod agent;
 mod basics;
 mod containerd;
 mod ending;
+mod eviction;
 mod hostile;
 mod probes;
 mod restarts;
@@ -62,6 +63,7 @@ fn tests() -> Vec<Trial> {
                    manifests_that_change_while_no_agent_runs told_to_stop a_second_one_is_refused
                    a_damaged_store_is_set_aside a_store_of_a_later_agent_is_set_aside;
             containerd: killed_and_started_again;
+            eviction: a_policy_weighs_tenants;
             hostile: policies_that_are_refused policies_that_fail_when_asked;
         }
         together {
