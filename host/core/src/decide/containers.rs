@@ -78,9 +78,10 @@ pub(super) fn init(
     if inits.is_empty() {
         return Init::Done;
     }
-    // An exited app container may be of an older sandbox: it proves nothing.
-    let apps_live =
-        pod.app_containers().any(|c| have.newest(c.name.as_str()).is_some_and(|a| is_live(a) && a.sandbox == *sandbox));
+    // An exited app container may be of an older sandbox: it proves nothing. Nor does one that was made and not started: it may have
+    // been on its way while all containers were started over.
+    let runs = |a: &Attempt| is_live(a) && a.state != ContainerState::Created && a.sandbox == *sandbox;
+    let apps_live = pod.app_containers().any(|c| have.newest(c.name.as_str()).is_some_and(runs));
     let mut decided = apps_live;
     let mut outcome = if apps_live { Init::Done } else { Init::Wait };
     let mut next = Vec::new();
