@@ -41,7 +41,7 @@ pub(crate) fn a_policy_weighs_tenants() {
         message.as_str().is_some_and(|m| m.starts_with("The node was low on resource: memory. Threshold quantity: ")),
         "{message}"
     );
-    node.until_true("the node says what it is short of", || node.node()["conditions"].to_string().contains("MemoryPressure"));
+    node.until_true("the node says what it is short of", || node.node()["pressure"].to_string().contains("MemoryPressure"));
     let ranked = decisions.of("eviction").into_iter().find(|record| record["question"]["body"]["rank"].is_object());
     let ranked = ranked.expect("a record of the ranking");
     assert_eq!(ranked["asked"][0][0]["bound"]["name"], "tenants", "{ranked:#}");
