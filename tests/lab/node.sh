@@ -143,7 +143,7 @@ start_containerd() {
     ) &
     pid=$!
     echo "$pid" >"$dir/containerd.pid"
-    wait_for 20 serving_or_dead "$from" || die "containerd does not serve after 20 s: see $dir/containerd.log"
+    wait_for 60 serving_or_dead "$from" || die "containerd does not serve after 60 s: see $dir/containerd.log"
     alive "$pid" || { tail -n 5 "$dir/containerd.log" >&2; die "containerd did not start"; }
 }
 
