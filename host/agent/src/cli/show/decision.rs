@@ -22,8 +22,12 @@ pub(in crate::cli) fn decision(line: &str) -> String {
     let about = if about.is_empty() { "node".to_owned() } else { about.join("/") };
     let micros = last[1]["nanos"].as_u64().unwrap_or(0) as f64 / 1000.0;
     let said = answer(&record);
+    let hook = match record["question"]["body"]["probe"]["kind"].as_str() {
+        Some(kind) => format!("{kind} probe"),
+        None => text(&record["hook"]),
+    };
     // Writing to a string cannot fail.
-    let mut out = format!("{at} #{} {} {about} by {rung} in {micros:.1} µs: {said}", record["seq"], text(&record["hook"]));
+    let mut out = format!("{at} #{} {hook} {about} by {rung} in {micros:.1} µs: {said}", record["seq"]);
     let clamped: Vec<String> = record["clamped"].as_array().into_iter().flatten().map(text).collect();
     if !clamped.is_empty() {
         let _ = write!(out, " [changed: {}]", clamped.join("; "));
