@@ -30,7 +30,7 @@ pub(crate) fn a_policy_weighs_tenants() {
     let config = r#"{"tenantLabel": "team", "weights": {"patient": 10000, "hasty": 1}}"#;
     node.load("eviction", "tenants", &policy_file("tenant-eviction"), config);
     node.end_agent(Signal::TERM);
-    node.append("config.yaml", "evictionHard: {memory.available: 99%}\n");
+    node.append("config.yaml", "evictionHard: {memory.available: 99.9%}\n");
     node.append("polylet.yaml", "policies: {evictStatic: true}\n");
     node.start_agent();
     let decisions = node.follow();
