@@ -6,7 +6,7 @@ use std::path::Path;
 use polylet_core::config::Config;
 use polylet_machine::cgroup::Version;
 use polylet_machine::facts::{self, MachineFacts};
-use polylet_runtime::{HandlerFeatures, NodeContext, ResolvConf, Swap};
+use polylet_runtime::{HandlerFeatures, NodeContext, ResolvConf, Swap, page_size_name};
 
 use crate::settings::{Found, Settings};
 
@@ -39,19 +39,10 @@ pub fn node_context(
         memory_allocatable: core.memory_allocatable,
         cpu_allocatable_milli: core.cpu_allocatable,
         storage_allocatable: core.storage_allocatable,
-        huge_page_sizes: machine.huge_pages.keys().map(|size| page_size(*size)).collect(),
+        huge_page_sizes: machine.huge_pages.keys().map(|size| page_size_name(*size)).collect(),
         masked_paths: thermal_paths(machine.cpus),
         selinux: Path::new("/sys/fs/selinux/enforce").exists(),
         runtime_handlers: handlers,
-    }
-}
-
-/// As runtimes spell it: `2MB`, `1GB`, `64KB`.
-fn page_size(bytes: u64) -> String {
-    match bytes {
-        b if b >= 1 << 30 => format!("{}GB", b >> 30),
-        b if b >= 1 << 20 => format!("{}MB", b >> 20),
-        b => format!("{}KB", b >> 10),
     }
 }
 

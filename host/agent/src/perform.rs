@@ -76,7 +76,7 @@ impl UnderWay {
         self.0.remove(&id);
     }
 
-    /// A call is under way that makes, starts, stops or removes something.
+    /// A call is under way that the runtime may leave half done.
     pub fn changes_something(&self) -> bool {
         self.0.values().any(|(_, changes)| *changes)
     }
@@ -95,7 +95,8 @@ impl UnderWay {
     }
 }
 
-/// Not so a pull: it goes on from where it was, and may take minutes.
+/// What a runtime may leave half done for good when its caller goes away. Not so a pull, which goes on from where it was and may take
+/// minutes; nor a stop, which may last as long as the pod's grace and is asked for again by the next agent.
 fn changes_runtime(act: &Act) -> bool {
     matches!(
         act,

@@ -152,6 +152,17 @@ fn limits_are_given_and_kept() {
 /// An agent that finds fault with a binding, and reads the directory `policies` beside its socket.
 struct Refusing(PathBuf);
 
+impl Refusing {
+    /// Answers at the world's socket, until cancelled.
+    fn serve(world: &World) -> CancellationToken {
+        let (socket, stop) = (world.path("agent.sock"), CancellationToken::new());
+        let listener = polylet_server::bind_admin(&socket).unwrap();
+        let agent = Arc::new(Self(world.path("policies")));
+        tokio::spawn(polylet_server::serve_admin(listener, socket, agent, stop.clone()));
+        stop
+    }
+}
+
 impl Admin for Refusing {
     fn get(&self, what: Query) -> BoxFuture<Result<Value, AdminError>> {
         let directory = self.0.clone();
@@ -176,10 +187,7 @@ impl Admin for Refusing {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_the_agent_does_not_read_is_refused() {
     let world = World::new();
-    let socket = world.path("agent.sock");
-    let listener = polylet_server::bind_admin(&socket).unwrap();
-    let stop = CancellationToken::new();
-    tokio::spawn(polylet_server::serve_admin(listener, socket, Arc::new(Refusing(world.path("policies"))), stop.clone()));
+    let stop = Refusing::serve(&world);
     let other = world.path("other").display().to_string();
     let component = policy("gentle-restart");
     for arguments in [
@@ -198,10 +206,7 @@ async fn a_directory_that_the_agent_does_not_read_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_agent_refuses_is_no_success() {
     let world = World::new();
-    let socket = world.path("agent.sock");
-    let listener = polylet_server::bind_admin(&socket).unwrap();
-    let stop = CancellationToken::new();
-    tokio::spawn(polylet_server::serve_admin(listener, socket, Arc::new(Refusing(world.path("policies"))), stop.clone()));
+    let stop = Refusing::serve(&world);
     let component = policy("gentle-restart");
     let (status, report, error) =
         world.run(&["policy", "load", "--hook", "restart", &component, "--name", "gentle", "-o", "json"]);

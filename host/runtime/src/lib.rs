@@ -27,5 +27,5 @@ pub use polylet_proto::cri;
 pub use polylet_proto::json as message_json;
 pub use translate::{
     ContainerInputs, NodeContext, ResolvConf, Swap, TranslateError, Translated, container_config, exec_probe_command, hostname,
-    sandbox_config, spec_container, target_of,
+    page_size_name, sandbox_config, spec_container, target_of,
 };

@@ -37,6 +37,7 @@ pub use dns::ResolvConf;
 pub use error::TranslateError;
 pub use expand::exec_probe_command;
 pub use hostname::hostname;
+pub use resources::page_size_name;
 pub use sandbox::sandbox_config;
 
 /// What every pod of this node shares. It does not change while the agent runs.

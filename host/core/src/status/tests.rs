@@ -6,9 +6,8 @@ use super::*;
 use crate::effect::StopCause;
 use crate::observed::{Container as Attempt, Sandbox};
 use crate::pod::{Deletion, Source};
-use crate::question::restart::Bounds;
 use crate::record::{ContainerRecord, End, Ended, Stop};
-use crate::testing::pod_of;
+use crate::testing::{self, pod_of};
 
 /// A pod and all that its status is drawn from.
 #[derive(Clone)]
@@ -215,37 +214,7 @@ fn merge(into: &mut Value, from: &Value) {
 }
 
 fn config() -> Config {
-    let bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
-    Config {
-        node_name: "n".into(),
-        node_ips: vec!["10.0.0.1".into(), "fd00::1".into()],
-        sources: Vec::new(),
-        restart: bounds,
-        image_backoff: bounds,
-        relist: Duration::from_secs(1),
-        relist_with_events: Duration::from_secs(10),
-        sampling: Duration::from_secs(10),
-        resync: Duration::from_secs(60),
-        max_pods: 110,
-        parallel_pulls: 1,
-        dead_per_container: 1,
-        allow_give_up: false,
-        allow_tier: false,
-        evict_static: false,
-        probe_mercy: Duration::ZERO,
-        memory_capacity: 0,
-        memory_allocatable: 0,
-        cpu_capacity: 0,
-        cpu_allocatable: 0,
-        storage_allocatable: 0,
-        huge_pages: Default::default(),
-        apparmor: false,
-        supplemental_groups_policy: false,
-        thresholds: Vec::new(),
-        pressure_transition: Duration::from_secs(300),
-        eviction_max_grace: Duration::ZERO,
-        runtime_name: "containerd".into(),
-    }
+    Config { node_ips: vec!["10.0.0.1".into(), "fd00::1".into()], runtime_name: "containerd".into(), ..testing::config() }
 }
 
 fn sandbox(id: &str, ready: bool) -> Sandbox {

@@ -124,8 +124,8 @@ fn huge_page_limits(resources: &v1::ResourceRequirements) -> impl Iterator<Item 
     resources.limits.iter().flatten().filter_map(read)
 }
 
-/// As runtimes spell it: `2MB`, `1GB`, `64KB`.
-fn page_size_name(bytes: u64) -> String {
+/// A size of huge pages in bytes, as runtimes spell it: `2MB`, `1GB`, `64KB`.
+pub fn page_size_name(bytes: u64) -> String {
     let units = [("GB", 30), ("MB", 20), ("KB", 10)];
     let fitting = units.into_iter().find(|(_, shift)| bytes >> shift > 0 && bytes.trailing_zeros() >= *shift);
     fitting.map_or_else(|| format!("{bytes}B"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
