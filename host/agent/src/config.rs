@@ -42,7 +42,7 @@ pub enum Layer {
     File(PathBuf),
     /// A flag, by its name.
     Flag(String),
-    /// All layers together.
+    /// All layers together: nobody wrote it.
     Merged,
 }
 
@@ -88,11 +88,12 @@ pub fn load(flags: &Flags) -> Result<Loaded, ConfigError> {
     let (mut errors, mut warnings) = (Findings::default(), Findings::default());
     let node_name = node_name(flags, &mut errors);
     let node_ips = node_ips(flags, &mut errors);
+    found.add(&Layer::Merged, std::mem::take(&mut errors), Findings::default());
     // What spans several fields is only worth saying of fields that are right.
     if found.errors.is_empty() {
         build::check(&tree, &mut errors, &mut warnings);
     }
-    found.add(&Layer::Merged, errors, warnings);
+    found.add_by_place(errors, warnings);
 
     let mut settings = Settings::below(&flags.root_dir, &node_name);
     settings.node_ips = node_ips;

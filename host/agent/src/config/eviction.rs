@@ -48,9 +48,9 @@ pub(super) fn check_amount(text: &str, at: &At, errors: &mut Findings) {
 pub(super) fn check_maps(tree: &Map<String, Value>, errors: &mut Findings) {
     let soft = entries(tree, "evictionSoft");
     let grace = entries(tree, "evictionSoftGracePeriod");
-    for (signal, _) in &soft {
+    for (signal, text) in &soft {
         if !grace.iter().any(|(name, _)| name == signal) {
-            errors.required(&At::of("evictionSoftGracePeriod").key(signal), "each soft threshold needs a grace period");
+            errors.invalid(&At::of("evictionSoft").key(signal), *text, "needs a grace period: set evictionSoftGracePeriod too");
         }
     }
     for field in ["evictionHard", "evictionSoft"] {

@@ -1,5 +1,6 @@
 //! Files into one tree: the base, its drop-ins, the flags on top. Each layer is checked by itself, so that an error names its file.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::schema::{self, Field, Shape};
 use super::{Layer, Problem, eviction, kubelet};
-use crate::document::field::{At, Findings};
+use crate::document::field::{At, FieldError, Findings};
 use crate::document::{self, MAX_BYTES};
 use crate::flags::Flags;
 
@@ -16,14 +17,48 @@ use crate::flags::Flags;
 pub(super) struct Found {
     pub(super) errors: Vec<Problem>,
     pub(super) warnings: Vec<Problem>,
+    /// Who wrote a value last, by the steps to it with dots between them.
+    written: BTreeMap<String, Layer>,
 }
 
 impl Found {
+    /// What is wrong within one layer.
     pub(super) fn add(&mut self, layer: &Layer, errors: Findings, warnings: Findings) {
-        let tell =
-            |findings: Findings| findings.0.into_iter().map(|error| Problem { layer: layer.clone(), what: error.to_string() });
-        self.errors.extend(tell(errors));
-        self.warnings.extend(tell(warnings));
+        let tell = |error: FieldError| Problem { layer: layer.clone(), what: error.to_string() };
+        self.errors.extend(errors.0.into_iter().map(tell));
+        self.warnings.extend(warnings.0.into_iter().map(tell));
+    }
+
+    /// What only the merged tree shows: each is laid to whoever wrote the value last.
+    pub(super) fn add_by_place(&mut self, errors: Findings, warnings: Findings) {
+        let tell = |error: FieldError| Problem { layer: self.writer(&error.field), what: error.to_string() };
+        let (errors, warnings): (Vec<_>, Vec<_>) =
+            (errors.0.into_iter().map(tell).collect(), warnings.0.into_iter().map(tell).collect());
+        self.errors.extend(errors);
+        self.warnings.extend(warnings);
+    }
+
+    /// The last writer of a field, or of the nearest field around it.
+    fn writer(&self, field: &str) -> Layer {
+        let steps = field.replace('[', ".").replace(']', "");
+        let mut place = steps.as_str();
+        loop {
+            match (self.written.get(place), place.rfind('.')) {
+                (Some(layer), _) => return layer.clone(),
+                (None, Some(end)) => place = &place[..end],
+                (None, None) => return Layer::Merged,
+            }
+        }
+    }
+
+    fn note(&mut self, layer: &Layer, map: &Map<String, Value>, below: &str) {
+        for (name, value) in map {
+            let place = format!("{below}{name}");
+            if let Value::Object(inner) = value {
+                self.note(layer, inner, &format!("{place}."));
+            }
+            self.written.insert(place, layer.clone());
+        }
     }
 
     fn refuse(&mut self, layer: &Layer, what: String) {
@@ -69,6 +104,7 @@ pub(super) fn read(path: &Path, kind: (&str, &str), fields: &[Field], found: &mu
 pub(super) fn base(path: Option<&Path>, found: &mut Found) -> Map<String, Value> {
     let Some(path) = path else { return Map::new() };
     let Some(mut map) = read(path, kubelet::KIND, kubelet::FIELDS, found) else { return Map::new() };
+    found.note(&Layer::File(path.to_owned()), &map, "");
     rebase(&mut map, kubelet::FIELDS, path);
     // Hard thresholds have defaults only here; drop-ins and flags then build on them.
     let merge = map.get("mergeDefaultEvictionSettings").and_then(Value::as_bool) == Some(true);
@@ -92,6 +128,7 @@ pub(super) fn drop_ins(dir: &Path, tree: &mut Map<String, Value>, found: &mut Fo
     files.sort();
     for path in files {
         if let Some(map) = read(&path, kubelet::KIND, kubelet::FIELDS, found) {
+            found.note(&Layer::File(path), &map, "");
             merge(tree, map);
         }
     }
@@ -138,6 +175,7 @@ pub(super) fn flags(flags: &Flags, tree: &mut Map<String, Value>, found: &mut Fo
             if !path.contains('.') && *name != "feature-gates" {
                 tree.shift_remove(*path);
             }
+            found.note(&layer, &patch, "");
             merge(tree, patch);
         }
     }

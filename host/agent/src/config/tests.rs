@@ -219,11 +219,25 @@ fn gates_of_what_is_not_there_may_be_off_and_are_told_when_on() {
     let gates = |text: &str| World::new().config(&format!("featureGates: {{{text}}}\n"));
     gates("InPlacePodVerticalScaling: false, EventedPLEG: false, PodLevelResources: true").problems(&[]);
     gates("InPlacePodVerticalScaling: true").problems(&[
-        "configuration: featureGates[InPlacePodVerticalScaling]: true has no effect: this node does not have this feature yet",
+        "config.yaml: featureGates[InPlacePodVerticalScaling]: true has no effect: this node does not have this feature yet",
     ]);
     let said = "not supported yet: this node behaves as with";
     gates("EventedPLEG: true")
-        .problems(&[&format!("configuration: featureGates[EventedPLEG]: Invalid value: true: {said} EventedPLEG=false")]);
+        .problems(&[&format!("config.yaml: featureGates[EventedPLEG]: Invalid value: true: {said} EventedPLEG=false")]);
+}
+
+#[test]
+fn what_only_the_whole_shows_is_laid_to_whoever_wrote_it_last() {
+    World::new()
+        .config("crashLoopBackOff: {maxContainerRestartPeriod: 10m}\ncgroupRoot: /a/..\nevictionHard: {pid.available: 5%}\n")
+        .drop_in("a.conf", "cgroupRoot: /../b\nevictionHard: {memory.available: '0'}\n")
+        .flag("cluster-domain", "a..b")
+        .problems(&[
+            "conf.d/a.conf: evictionHard[memory.available]: Invalid value: \"0\": must be above zero; 0% switches the signal off",
+            "config.yaml: crashLoopBackOff.maxContainerRestartPeriod: Invalid value: \"10m\": must be between 1s and 300s, inclusive",
+            "conf.d/a.conf: cgroupRoot: Invalid value: \"/../b\": must be a cgroup such as /node, without \".\" and \"..\" in its path",
+            "flag --cluster-domain: clusterDomain: Invalid value: \"a..b\": must be a DNS domain such as cluster.local",
+        ]);
 }
 
 #[test]
