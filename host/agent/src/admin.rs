@@ -12,7 +12,7 @@ use polylet_store::ring::Follow;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::policies::Reload;
+use crate::policies::Watched;
 
 /// What the loop is asked for.
 #[derive(Debug)]
@@ -35,16 +35,16 @@ pub struct NodeAdmin {
     pub policies: PolicyHost,
     /// The policy directory.
     pub policy_dir: PathBuf,
-    /// To the watcher of the policy directory.
-    pub reload: Reload,
+    /// The policy directory, watched.
+    pub watched: Watched,
     /// Name and version of the runtime.
     pub version: String,
 }
 
 impl Admin for NodeAdmin {
     fn get(&self, what: Query) -> BoxFuture<Result<Value, AdminError>> {
-        let (ask, policies, reload, runtime) =
-            (self.ask.clone(), self.policies.clone(), self.reload.clone(), self.version.clone());
+        let (ask, policies, watched, runtime) =
+            (self.ask.clone(), self.policies.clone(), self.watched.clone(), self.version.clone());
         let directory = self.policy_dir.clone();
         Box::pin(async move {
             match what {
@@ -77,11 +77,13 @@ impl Admin for NodeAdmin {
                             Ok(value)
                         })
                         .collect::<Result<_, AdminError>>()?;
-                    Ok(json!({"directory": directory, "generation": policies.bindings().generation, "rungs": rungs}))
+                    let generation = policies.bindings().generation;
+                    let errors: Vec<String> = watched.errors.borrow().iter().map(ToString::to_string).collect();
+                    Ok(json!({"directory": directory, "generation": generation, "rungs": rungs, "errors": errors}))
                 }
                 Query::Reload => {
                     let (reply, answer) = oneshot::channel();
-                    reload.send(reply).await.map_err(|_| refuse(503, "the agent is stopping"))?;
+                    watched.reload.send(reply).await.map_err(|_| refuse(503, "the agent is stopping"))?;
                     let errors = answer.await.map_err(|_| refuse(503, "the agent is stopping"))?;
                     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
                     let refused: Vec<Value> =

@@ -1,4 +1,4 @@
-//! Why the network is not ready, for the log: the runtime says only that it is not, the CNI configuration shows more.
+//! Why the network is not ready: the runtime says only that it is not, the CNI configuration shows more.
 
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@ use inotify::{Inotify, WatchMask};
 use polylet_core::event::Event;
 use polylet_core::question::Hook;
 use polylet_policy::{BindingError, PolicyHost, scan};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::StreamExt;
 
 use crate::perform::chain;
@@ -17,11 +17,18 @@ const EVERY: Duration = Duration::from_secs(20);
 /// A burst of changes counts as one.
 const QUIET: Duration = Duration::from_millis(5);
 
-/// Asks for the directory to be read now; answered with what is wrong in it.
-pub type Reload = mpsc::Sender<oneshot::Sender<Vec<BindingError>>>;
+/// The directory, as others see it.
+#[derive(Clone)]
+pub struct Watched {
+    /// Asks for it to be read now; answered with what is wrong in it.
+    pub reload: mpsc::Sender<oneshot::Sender<Vec<BindingError>>>,
+    /// What was wrong in it when it was last read.
+    pub errors: watch::Receiver<Vec<BindingError>>,
+}
 
 /// Binds what the directory shows, now and whenever it changes. The node answers natively until the default component is loaded.
-pub fn watch(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -> Reload {
+pub fn spawn(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -> Watched {
+    let (tell, errors) = watch::channel(Vec::new());
     let (reload, mut wanted) = mpsc::channel::<oneshot::Sender<Vec<BindingError>>>(4);
     tokio::spawn(async move {
         let loading = host.clone();
@@ -33,7 +40,6 @@ pub fn watch(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -
             }
             Err(error) => tracing::error!(%error, "loading the default component"),
         }
-        let mut told: Vec<BindingError> = Vec::new();
         let mut watcher = None;
         let mut replies: Vec<oneshot::Sender<Vec<BindingError>>> = Vec::new();
         loop {
@@ -41,14 +47,14 @@ pub fn watch(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -
                 watcher = open(&directory).ok();
             }
             let errors = bind(&host, &directory, &inbox).await;
+            let told = tell.send_replace(errors.clone());
             for error in errors.iter().filter(|e| !told.contains(e)) {
-                tracing::error!("a policy is not bound: {error}");
+                tracing::error!("a binding is in error: {error}");
             }
             for reply in replies.drain(..) {
                 // Whoever asked may have gone.
                 drop(reply.send(errors.clone()));
             }
-            told = errors;
             // Cancel-safe: a change that was taken leads to a look at everything.
             tokio::select! {
                 () = tokio::time::sleep(EVERY) => {}
@@ -60,7 +66,7 @@ pub fn watch(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -
             }
         }
     });
-    reload
+    Watched { reload, errors }
 }
 
 async fn bind(host: &PolicyHost, directory: &std::path::Path, inbox: &mpsc::Sender<Event>) -> Vec<BindingError> {

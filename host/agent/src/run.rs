@@ -54,13 +54,13 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
     let listener = polylet_server::bind_admin(&settings.admin_socket)
         .with_context(|| format!("open the administration socket {}", settings.admin_socket.display()))?;
-    let policy_watch = policies::watch(policies.clone(), settings.policy_dir.clone(), inbox.clone());
+    let watched = policies::spawn(policies.clone(), settings.policy_dir.clone(), inbox.clone());
     let admin = NodeAdmin {
         ask,
         ring: ring.clone(),
         policies: policies.clone(),
         policy_dir: settings.policy_dir.clone(),
-        reload: policy_watch,
+        watched,
         version: runtime_version,
     };
     tokio::spawn(polylet_server::serve_admin(listener, settings.admin_socket.clone(), Arc::new(admin), stop.clone()));
@@ -251,6 +251,7 @@ impl Agent {
                 self.stored(self.store.forget(&uid));
             }
             Effect::Say(say) => tell::say(&say, &self.metrics),
+            Effect::Count(count) => tell::count(&count, &self.metrics),
             Effect::Publish { pod, status } => tell::status(&pod, &status),
             Effect::Decided(record) => {
                 tell::decision(&record, &self.metrics);
@@ -337,7 +338,7 @@ fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbo
         let mut last = None;
         loop {
             let asked = tokio::time::timeout(SILENT, client.status(false)).await;
-            let state = match asked
+            let mut state = match asked
                 .map_err(|_| format!("Status: no answer within {} s", SILENT.as_secs()))
                 .and_then(|answer| answer.map_err(|error| error.to_string()))
             {
@@ -350,10 +351,15 @@ fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbo
                 }),
             };
             let down = matches!(state, RuntimeState::Down(_));
+            // The runtime says only that its network is not ready: the CNI configuration shows more.
+            if let RuntimeState::Up { network: Err(said), .. } = &mut state
+                && let Some(shown) = why_not_ready(&client).await
+            {
+                said.push_str(&format!(" (CNI configuration: {shown})"));
+            }
             if last.as_ref() != Some(&state) {
                 if let RuntimeState::Up { network: Err(said), .. } = &state {
-                    let shown = why_not_ready(&client).await.unwrap_or_default();
-                    tracing::warn!(configuration = shown, "{said}");
+                    tracing::warn!("{said}");
                 }
                 if inbox.send(Event::Runtime(state.clone())).await.is_err() {
                     return;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::PodStatus;
 use polylet_core::decision::DecisionRecord;
-use polylet_core::effect::Rung;
+use polylet_core::effect::{Count, Rung};
 use polylet_core::event::{CallError, CallErrorKind};
 use polylet_core::id::PodUid;
 use polylet_core::say::{About, Say};
@@ -18,17 +18,22 @@ pub fn say(say: &Say, metrics: &Metrics) {
         About::Node => ("node".to_owned(), String::new()),
         about @ About::Pod { namespace, name, .. } => (format!("{namespace}/{name}"), about.field_path()),
     };
-    match say.reason {
-        "Started" => metrics.container_started(&path),
-        "Failed" => metrics.container_failed(&path),
-        "Evicted" => metrics.evicted(),
-        _ => {}
+    if let (About::Pod { container: Some((kind, _)), .. }, "Started") = (&say.about, say.reason) {
+        metrics.container_started(*kind);
     }
     let (reason, message) = (say.reason, one_line(&say.message));
     if say.warning {
         tracing::warn!(target: "event", object, path, reason, "{message}");
     } else {
         tracing::info!(target: "event", object, path, reason, "{message}");
+    }
+}
+
+/// What is counted and no event tells whole.
+pub fn count(count: &Count, metrics: &Metrics) {
+    match count {
+        Count::NotStarted { kind, code } => metrics.container_failed(*kind, code),
+        Count::Evicted { signal } => metrics.evicted(signal),
     }
 }
 

@@ -140,6 +140,8 @@ pub struct Probe<'a> {
     pub ready: bool,
     /// Consecutive results of one kind, negative for failures.
     pub streak: i32,
+    /// Attempts since the container was started, this one included.
+    pub attempts: u64,
     /// Earlier attempts, oldest first.
     pub history: &'a [ProbeAttempt],
 }
@@ -151,7 +153,7 @@ pub fn probe_question(from: &Probe<'_>) -> Question {
         facts.numbers.insert("container.started".into(), signed(started.0));
     }
     facts.numbers.insert("container.ready".into(), i64::from(from.ready));
-    facts.numbers.insert("probe.attempts".into(), signed(from.history.len() as u64 + 1));
+    facts.numbers.insert("probe.attempts".into(), signed(from.attempts));
     if let Some(grace) = from.spec.grace {
         facts.numbers.insert("probe.grace".into(), signed(millis(grace)));
     }
@@ -374,19 +376,25 @@ pub fn add_failure(question: &mut Question, reason: &str, message: &str) {
     }
 }
 
-/// What may stand in a record: no probe bodies, no outputs of commands.
-pub fn redact(question: &Question) -> Question {
+/// What may stand in a record: no probe bodies, no outputs of commands, which may hold anything. The names of what is kept back come
+/// with it. (What a container left as its termination message stands in its status for all to read, and stays.)
+pub fn redact(question: &Question) -> (Question, Vec<String>) {
     let mut question = question.clone();
-    question.words.texts.remove("probe.output");
-    question.words.texts.remove("failure.message");
+    let mut withheld = Vec::new();
+    if question.words.texts.remove("probe.output").is_some_and(|text| !text.is_empty()) {
+        withheld.push("probe.output".to_owned());
+    }
     if let Body::Probe(q) = &mut question.body {
-        match &mut q.outcome {
-            Outcome::Http { body_start, .. } => body_start.clear(),
-            Outcome::Exec { output_start, .. } => output_start.clear(),
-            Outcome::TcpOpen | Outcome::Grpc(_) | Outcome::Failed(_) => {}
+        let (name, start) = match &mut q.outcome {
+            Outcome::Http { body_start, .. } => ("body-start", body_start),
+            Outcome::Exec { output_start, .. } => ("output-start", output_start),
+            Outcome::TcpOpen | Outcome::Grpc(_) | Outcome::Failed(_) => return (question, withheld),
+        };
+        if !std::mem::take(start).is_empty() {
+            withheld.push(name.to_owned());
         }
     }
-    question
+    (question, withheld)
 }
 
 /// Fills in the default's answer.
@@ -498,7 +506,7 @@ fn restarts(record: &PodRecord) -> i64 {
 }
 
 fn ran(cause: Cause) -> bool {
-    matches!(cause, Cause::Exited | Cause::Unhealthy)
+    matches!(cause, Cause::Exited | Cause::Unhealthy | Cause::HookFailed)
 }
 
 fn cause_code(cause: Cause) -> i64 {

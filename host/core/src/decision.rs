@@ -8,7 +8,7 @@ use crate::effect::Rung;
 use crate::question::{Answer, Hook, Question, Verdict};
 use crate::time::Wall;
 
-/// A record of the ring. Environment values never enter a question; probe bodies are redacted before the record is made.
+/// A record of the ring. Environment values never enter a question; what probes brought back is kept out of the record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionRecord {
@@ -26,8 +26,11 @@ pub struct DecisionRecord {
     pub container: String,
     /// Each rung asked, from the top, with what it said. The last one decided.
     pub asked: Vec<(Rung, Verdict)>,
-    /// The whole question.
+    /// The whole question, but for what is withheld.
     pub question: Arc<Question>,
+    /// Texts that the policy could see and the record does not hold: `probe.output`, `body-start`, `output-start`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<String>,
     /// What was obeyed, after the guard.
     pub answer: Answer,
     /// What the guard changed, one line each.

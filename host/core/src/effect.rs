@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::DecisionRecord;
 use crate::id::{ContainerId, ContainerName, EffectId, PodUid, PolicyDigest, SandboxId};
 use crate::observed::Image;
-use crate::pod::{Handler, Pod, ProbeKind};
+use crate::pod::{ContainerKind, Handler, Pod, ProbeKind};
 use crate::question::{Question, qos::Placement};
 use crate::record::PodRecord;
 use crate::say::Say;
@@ -26,6 +26,8 @@ pub enum Effect {
     Forget(PodUid),
     /// An event for people: recorded, logged, later sent to the API.
     Say(Say),
+    /// Something for the metrics, which no event tells whole.
+    Count(Count),
     /// The status of a pod changed.
     Publish {
         /// The pod.
@@ -44,6 +46,23 @@ pub enum Effect {
     },
     /// The answer to this effect is no longer wanted: stop it if that is possible without harm (pulls, hooks, probes). `Done` still comes.
     Cancel(EffectId),
+}
+
+/// What is counted, under upstream's labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// A container could not be started.
+    NotStarted {
+        /// Which kind.
+        kind: ContainerKind,
+        /// Upstream's reason, such as `CreateContainerError` or `ImagePullBackOff`.
+        code: &'static str,
+    },
+    /// A pod was evicted.
+    Evicted {
+        /// Upstream's signal, such as `memory.available`; `policy` for a shortage that only a policy sees.
+        signal: String,
+    },
 }
 
 /// What takes time.

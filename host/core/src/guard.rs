@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use crate::config::Config;
 use crate::pod::{ProbeKind, QosClass};
 use crate::question::probe::Meaning;
+use crate::question::restart::Cause;
 use crate::question::{eviction, probe, qos, restart};
 
 /// An answer that may be obeyed.
@@ -43,6 +44,11 @@ pub fn restart(q: &restart::Question, mut a: restart::Answer, config: &Config) -
     }
     if a.give_up && !config.allow_give_up {
         clamped.push("giving up is not allowed here: the container is tried again".into());
+        a.give_up = false;
+        a.delay = q.default_delay.min(q.bounds.maximum);
+    }
+    if a.give_up && matches!(q.last.cause, Cause::ImagePullFailed | Cause::SandboxFailed) {
+        clamped.push("giving up is for containers, not for their image or sandbox: tried again".into());
         a.give_up = false;
         a.delay = q.default_delay.min(q.bounds.maximum);
     }

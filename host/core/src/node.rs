@@ -386,9 +386,16 @@ impl Node {
                 }
             }
             if moved || after == After::Forget {
+                self.count_running();
                 self.let_the_queued_look();
             }
         }
+    }
+
+    /// Pods that have been let in and are not through, for questions.
+    fn count_running(&mut self) {
+        let running = self.workers.values().filter(|w| matches!(w.life, Life::Running | Life::Stopping));
+        self.shared.node.running_pods = running.count() as u32;
     }
 
     /// A pod moved on: one that waits behind its name may go.

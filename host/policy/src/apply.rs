@@ -11,8 +11,9 @@ use polylet_core::ladder::Bindings;
 use polylet_core::question::Hook;
 
 use crate::default::default_component;
+use crate::digest::digest_of;
 use crate::directory::{Binding, BindingError, Scan, forget_good, remember_good};
-use crate::host::{Bound, LoadError, LoadSpec, PolicyHost, Source, lock};
+use crate::host::{Bound, LoadError, LoadSpec, PolicyHost, Source, lock, read_component};
 use crate::limits::LimitSpec;
 use crate::loaded::LoadedPolicy;
 
@@ -28,7 +29,7 @@ pub struct Applied {
     pub bindings: Arc<Bindings>,
     /// Whether that differs from before.
     pub changed: bool,
-    /// Everything in the directory that is not bound, and why.
+    /// Everything in the directory that is not bound, or could not be bound again, and why.
     pub errors: Vec<BindingError>,
 }
 
@@ -66,7 +67,15 @@ impl PolicyHost {
         let mut errors = scan.errors.clone();
         let mut places = BTreeMap::new();
         for binding in &scan.bindings {
-            match self.place(binding, scan, ladder.active.get(&binding.hook)) {
+            let bound = ladder.active.get(&binding.hook).filter(|place| place.binding == *binding);
+            let place = match bound {
+                Some(place) => {
+                    errors.extend(damaged(binding, scan));
+                    Ok(place.clone())
+                }
+                None => self.place(binding, scan),
+            };
+            match place {
                 Ok(place) => drop(places.insert(binding.hook, place)),
                 Err(error) => errors.push(refused(binding, scan, &error)),
             }
@@ -82,8 +91,7 @@ impl PolicyHost {
 
     /// What [`PolicyHost::apply`] would make of each binding of a scan, with nothing bound.
     pub fn try_out(&self, scan: &Scan) -> Vec<Result<Arc<LoadedPolicy>, BindingError>> {
-        let place =
-            |binding| self.place(binding, scan, None).map(|place| place.policy).map_err(|error| refused(binding, scan, &error));
+        let place = |binding| self.place(binding, scan).map(|place| place.policy).map_err(|error| refused(binding, scan, &error));
         scan.bindings.iter().map(place).collect()
     }
 
@@ -113,11 +121,8 @@ impl PolicyHost {
         rungs.filter_map(|(hook, rung)| Some(Standing { hook, policy: Arc::clone(bound.policies.get(&rung)?), rung })).collect()
     }
 
-    /// The binding with its policy: the one that is bound already where nothing has changed.
-    fn place(&self, binding: &Binding, scan: &Scan, active: Option<&Place>) -> Result<Place, LoadError> {
-        if let Some(place) = active.filter(|place| place.binding == *binding) {
-            return Ok(place.clone());
-        }
+    /// The binding with its policy.
+    fn place(&self, binding: &Binding, scan: &Scan) -> Result<Place, LoadError> {
         let policy = self.load(&LoadSpec {
             name: binding.name.clone(),
             component: Source::File(binding.component_in(&scan.directory)),
@@ -147,7 +152,7 @@ impl PolicyHost {
         }
         // After a restart of the agent the directory remembers.
         if let (None, Some(_), Some(good)) = (&active, &next, scan.good.get(&hook))
-            && let Ok(place) = self.place(good, scan, None)
+            && let Ok(place) = self.place(good, scan)
         {
             ladder.good.insert(hook, place);
         }
@@ -214,6 +219,21 @@ impl Ladder {
 /// Whether what is bound stays although nothing takes its place: because its file, or what claims its hook, is in error.
 fn keeps(errors: &[BindingError], hook: Hook, place: &Place) -> bool {
     errors.iter().any(|error| error.hooks.contains(&hook) || error.name() == place.binding.name)
+}
+
+/// A bound policy whose component could not be loaded again: told now, and not first when the agent starts anew.
+fn damaged(binding: &Binding, scan: &Scan) -> Option<BindingError> {
+    let component = read_component(&binding.component_in(&scan.directory));
+    let error = match component.map(|bytes| digest_of(&bytes)) {
+        Ok(found) if found == binding.digest => return None,
+        Ok(found) => LoadError::Digest { found, wanted: binding.digest.clone() },
+        Err(error) => error,
+    };
+    let error = refused(binding, scan, &error);
+    Some(BindingError {
+        problem: format!("bound as it was loaded, but the agent's next start will refuse it: {}", error.problem),
+        ..error
+    })
 }
 
 fn refused(binding: &Binding, scan: &Scan, error: &LoadError) -> BindingError {

@@ -239,7 +239,7 @@ impl PolicyHost {
     pub fn load(&self, spec: &LoadSpec) -> Result<LoadedPolicy, LoadError> {
         let component = match &spec.component {
             Source::Bytes(bytes) => Arc::clone(bytes),
-            Source::File(path) => read(path)?.into(),
+            Source::File(path) => read_component(path)?.into(),
         };
         let digest = digest_of(&component);
         match &spec.digest {
@@ -318,7 +318,11 @@ impl fmt::Debug for PolicyHost {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+/// A component's file: a regular one, no larger than a component may be.
+///
+/// # Errors
+/// [`LoadError::Read`]
+pub fn read_component(path: &Path) -> Result<Vec<u8>, LoadError> {
     let failed = |cause| LoadError::Read { path: path.into(), cause };
     let mut bytes = Vec::new();
     crate::file::open(path).map_err(failed)?.take(COMPONENT_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;

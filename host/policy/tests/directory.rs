@@ -356,6 +356,26 @@ fn a_bad_edit_leaves_what_was_bound_and_says_why() {
 }
 
 #[test]
+fn a_component_that_is_damaged_or_gone_is_told_while_what_was_loaded_answers() {
+    let node = Node::new();
+    node.install("one", &guest::waits(1));
+    assert!(node.apply().is_empty());
+    let component = node.folder.path().join(&scan(node.folder.path()).unwrap().bindings[0].component);
+    let check = |expected: &str| {
+        let errors = node.apply();
+        let start = "one.yaml: spec.";
+        assert!(errors.len() == 1 && errors[0].starts_with(start) && errors[0].contains(expected), "{errors:?}");
+        assert_eq!((node.ladder().as_str(), node.delay()), ("one", Some(1)));
+    };
+    fs::write(&component, guest::waits(2)).unwrap();
+    check("digest: bound as it was loaded, but the agent's next start will refuse it: the component is sha256:");
+    fs::remove_file(&component).unwrap();
+    check("component: bound as it was loaded, but the agent's next start will refuse it: read ");
+    fs::write(&component, guest::waits(1)).unwrap();
+    assert!(node.apply().is_empty());
+}
+
+#[test]
 fn a_bad_edit_is_not_taken_for_nothing_bound() {
     let node = Node::new();
     let path = node.folder.path();

@@ -28,10 +28,6 @@ pub struct Capabilities {
     pub handlers: BTreeMap<String, HandlerFeatures>,
     /// `supplementalGroupsPolicy: Strict` is honoured.
     pub supplemental_groups_policy: bool,
-    /// User namespaces and the host's network go together.
-    pub user_namespaces_host_network: bool,
-    /// `Mount.mount_options` is honoured.
-    pub mount_options: bool,
     /// How changes are heard of.
     pub events: Way,
     /// Ready or not, when asked.
@@ -116,8 +112,6 @@ impl Capabilities {
             cgroup_driver,
             handlers,
             supplemental_groups_policy: features.supplemental_groups_policy,
-            user_namespaces_host_network: features.user_namespaces_host_network,
-            mount_options: features.mount_options,
             events,
             state: runtime_state(&status),
             degraded,

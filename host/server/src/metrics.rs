@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use polylet_core::pod::ContainerKind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -27,7 +28,18 @@ struct OperationLabel {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ContainerTypeLabel {
-    container_type: String,
+    container_type: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NotStartedLabel {
+    container_type: &'static str,
+    code: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SignalLabel {
+    eviction_signal: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -63,8 +75,9 @@ pub struct Metrics {
     operation_seconds: Histograms<OperationLabel>,
     relist_seconds: Histogram,
     started: Family<ContainerTypeLabel, Counter>,
-    start_errors: Family<ContainerTypeLabel, Counter>,
-    evictions: Counter,
+    start_errors: Family<NotStartedLabel, Counter>,
+    /// A gauge that only grows: a counter's name would get a `_total`, which upstream's has not.
+    evictions: Family<SignalLabel, Gauge>,
     pods: Gauge,
     containers: Family<StateLabel, Gauge>,
     decisions: Family<DecisionLabel, Counter>,
@@ -112,8 +125,8 @@ impl Metrics {
             },
             relist_seconds: histogram(r, "kubelet_pleg_relist_duration_seconds", "Duration of a relist", &DEFAULT),
             started: counted(r, "kubelet_started_containers", "Containers started"),
-            start_errors: counted(r, "kubelet_started_containers_errors", "Containers that could not be made or started"),
-            evictions: registered(r, "kubelet_evictions", "Pods evicted"),
+            start_errors: counted(r, "kubelet_started_containers_errors", "Attempts to start a container that failed, by reason"),
+            evictions: registered(r, "kubelet_evictions", "Pods evicted, by what was short"),
             pods: registered(r, "kubelet_running_pods", "Pods with a running sandbox"),
             containers: registered(r, "kubelet_running_containers", "Containers by state"),
             decisions: counted(r, "polylet_policy_decisions", "Answers of policies, by what came of them"),
@@ -150,19 +163,19 @@ impl Metrics {
         self.relist_seconds.observe(took.as_secs_f64());
     }
 
-    /// A container started; `field_path` is the event's.
-    pub fn container_started(&self, field_path: &str) {
-        self.started.get_or_create(&container_type(field_path)).inc();
+    /// A container started.
+    pub fn container_started(&self, kind: ContainerKind) {
+        self.started.get_or_create(&ContainerTypeLabel { container_type: container_type(kind) }).inc();
     }
 
-    /// A container could not be made or started.
-    pub fn container_failed(&self, field_path: &str) {
-        self.start_errors.get_or_create(&container_type(field_path)).inc();
+    /// A container could not be started; `code` is upstream's reason, such as `ErrImagePull`.
+    pub fn container_failed(&self, kind: ContainerKind, code: &'static str) {
+        self.start_errors.get_or_create(&NotStartedLabel { container_type: container_type(kind), code }).inc();
     }
 
-    /// A pod was evicted.
-    pub fn evicted(&self) {
-        self.evictions.inc();
+    /// A pod was evicted because this signal was short.
+    pub fn evicted(&self, signal: &str) {
+        self.evictions.get_or_create(&SignalLabel { eviction_signal: signal.to_owned() }).inc();
     }
 
     /// Pods with a running sandbox, and containers by state.
@@ -243,13 +256,12 @@ impl Metrics {
     }
 }
 
-fn container_type(field_path: &str) -> ContainerTypeLabel {
-    let container_type = match field_path {
-        path if path.starts_with("spec.initContainers") => "init_container",
-        path if path.starts_with("spec.ephemeralContainers") => "ephemeral_container",
-        _ => "container",
-    };
-    ContainerTypeLabel { container_type: container_type.to_owned() }
+fn container_type(kind: ContainerKind) -> &'static str {
+    match kind {
+        ContainerKind::Init | ContainerKind::Sidecar => "init_container",
+        ContainerKind::App => "container",
+        ContainerKind::Ephemeral => "ephemeral_container",
+    }
 }
 
 fn registered<M: prometheus_client::registry::Metric + Clone + Default>(r: &mut Registry, name: &str, help: &str) -> M {
@@ -279,7 +291,9 @@ mod tests {
     fn names_are_upstreams() {
         let metrics = Metrics::new("n1");
         metrics.runtime_operation("run_podsandbox", Duration::from_millis(7), false);
-        metrics.container_started("spec.initContainers{a}");
+        metrics.container_started(ContainerKind::Sidecar);
+        metrics.container_failed(ContainerKind::App, "ErrImagePull");
+        metrics.evicted("memory.available");
         metrics.decided("restart", "gentle", "answered", 10_000, 500);
         metrics.running(2, &[("running", 3)]);
         let text = metrics.render();
@@ -287,6 +301,8 @@ mod tests {
             "kubelet_runtime_operations_total{operation_type=\"run_podsandbox\"} 1",
             "kubelet_runtime_operations_errors_total{operation_type=\"run_podsandbox\"} 1",
             "kubelet_started_containers_total{container_type=\"init_container\"} 1",
+            "kubelet_started_containers_errors_total{container_type=\"container\",code=\"ErrImagePull\"} 1",
+            "kubelet_evictions{eviction_signal=\"memory.available\"} 1",
             "polylet_policy_decisions_total{hook=\"restart\",policy=\"gentle\",result=\"answered\"} 1",
             "kubelet_running_pods 2",
             "kubelet_node_name{node=\"n1\"} 1",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1;
 use polylet_core::ask;
-use polylet_core::effect::{Act, Effect, Rung};
+use polylet_core::effect::{Act, Count, Effect, Rung};
 use polylet_core::event::{CallError, CallErrorKind, Event, Outcome, RuntimeState};
 use polylet_core::id::{ContainerId, EffectId, PodUid};
 use polylet_core::ladder::Bindings;
@@ -308,6 +308,8 @@ impl Stage {
                 let kind = if say.warning { "Warning" } else { "Normal" };
                 self.say(&format!("{kind} {} {about}: {}", say.reason, say.message));
             }
+            Effect::Count(Count::NotStarted { kind, code }) => self.say(&format!("counted: {kind:?} not started, {code}")),
+            Effect::Count(Count::Evicted { signal }) => self.say(&format!("counted: eviction for {signal}")),
             Effect::Publish { pod, status } => {
                 let phase = |s: &v1::PodStatus| s.phase.clone().unwrap_or_default();
                 let ready = |s: &v1::PodStatus| s.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");

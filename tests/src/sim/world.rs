@@ -438,7 +438,7 @@ impl World {
                 let event = Event::Done { id, result: Err(error("call", "cancelled", CallErrorKind::Cancelled)) };
                 self.at(at, Todo::Deliver { life: self.life, event });
             }
-            Effect::Say(_) | Effect::Decided(_) => {}
+            Effect::Say(_) | Effect::Count(_) | Effect::Decided(_) => {}
             Effect::Do { id, act } => self.send(id, act),
         }
     }
@@ -682,6 +682,7 @@ fn variant(effect: &Effect) -> u64 {
         Effect::Publish { .. } => 4,
         Effect::Decided(_) => 5,
         Effect::Do { id, .. } => 100 + id.0,
+        Effect::Count(_) => 6,
         Effect::Cancel(id) => 7 + id.0,
     }
 }

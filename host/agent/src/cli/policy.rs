@@ -8,7 +8,9 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use polylet_core::question::Hook;
 use polylet_policy::limits::{bytes_of, duration_of};
-use polylet_policy::{Install, LimitSpec, LoadSpec, LoadedPolicy, PolicyHost, Settings, Source, default_component, scan};
+use polylet_policy::{
+    Install, LimitSpec, LoadSpec, LoadedPolicy, PolicyHost, Settings, Source, default_component, read_component, scan,
+};
 use polylet_server::AdminClient;
 use serde_json::{Value, json};
 
@@ -100,9 +102,10 @@ pub(crate) struct LoadArgs {
     #[arg(long, default_value = "{}")]
     config: String,
     #[command(flatten)]
-    limits: LimitArgs,
-    #[command(flatten)]
     place: Place,
+    // The last: whatever stands behind it would come under its heading.
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 /// What one call may use. Where nothing is said, a binding of the same name keeps its limits, and another gets its hook's.
@@ -200,7 +203,7 @@ async fn load(args: LoadArgs) -> anyhow::Result<()> {
     let given = LimitSpec { fuel: limits.fuel, timeout: limits.timeout, memory: limits.memory, ..LimitSpec::default() };
     let config = json_of(&config)?;
     // Whatever would be refused is refused here, with nothing changed.
-    let bytes = std::fs::read(&component).with_context(|| format!("read {}", component.display()))?;
+    let bytes = read_component(&component)?;
     let source = Source::Bytes(bytes.as_slice().into());
     let spec = LoadSpec { limits: given, ..spec("policy", source, Some(hook), config.clone()) };
     let policy = host()?.load(&spec).with_context(|| component.display().to_string())?;

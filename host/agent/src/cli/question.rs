@@ -16,15 +16,18 @@ pub(super) fn read(input: &Path, hook: Hook) -> anyhow::Result<Question> {
         Some("-") => std::io::read_to_string(std::io::stdin()).context("read standard input")?,
         _ => std::fs::read_to_string(input).with_context(|| format!("read {}", input.display()))?,
     };
-    let question = parse(&text).with_context(named)?;
+    let (question, withheld) = parse(&text).with_context(named)?;
+    if !withheld.is_empty() {
+        eprintln!("note: the record withholds what the policy could see: {}", withheld.join(", "));
+    }
     if question.body.hook() != hook {
         bail!("{}: a question to {}, not to {}", input.display(), question.body.hook().as_str(), hook.as_str());
     }
     Ok(question)
 }
 
-/// A question, or a decision record as `polylet policy log -o json` prints it, whose question is taken.
-fn parse(text: &str) -> anyhow::Result<Question> {
+/// A question, or a decision record as `polylet policy log -o json` prints it, whose question is taken; and what that withholds.
+fn parse(text: &str) -> anyhow::Result<(Question, Vec<String>)> {
     const FORM: &str = "neither a question nor a decision record; see `polylet policy log -o json` for both";
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let mut document = match documents.next() {
@@ -34,6 +37,7 @@ fn parse(text: &str) -> anyhow::Result<Question> {
     if documents.next().is_some() {
         bail!("holds more than one document; give one record, such as one line of the log");
     }
+    let withheld = document["withheld"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
     let (tree, place) = match document.get_mut("question") {
         Some(question) => (question.take(), "question."),
         None => (document, ""),
@@ -47,7 +51,7 @@ fn parse(text: &str) -> anyhow::Result<Question> {
     let question: Question = serde_path_to_error::deserialize(serde_ignored::Deserializer::new(tree, &mut note))
         .map_err(|error| anyhow::anyhow!("{place}{}: {}", error.path(), error.inner()))
         .context(FORM)?;
-    if unknown.is_empty() { Ok(question) } else { bail!("{}", unknown.join("; ")) }
+    if unknown.is_empty() { Ok((question, withheld)) } else { bail!("{}", unknown.join("; ")) }
 }
 
 #[cfg(test)]
@@ -66,11 +70,13 @@ mod tests {
 
     #[test]
     fn a_question_is_read_bare_and_out_of_a_record() {
-        let record = json!({"seq": 7, "hook": "eviction", "question": asked(), "answer": {"assess": []}});
+        let record =
+            json!({"seq": 7, "hook": "eviction", "question": asked(), "answer": {"assess": []}, "withheld": ["probe.output"]});
         for document in [asked(), record] {
             // As jq writes the number that stands for what is not known, too.
             for text in [document.to_string(), document.to_string().replace(&i64::MIN.to_string(), "-9223372036854775808.0")] {
-                let question = parse(&text).unwrap();
+                let (question, withheld) = parse(&text).unwrap();
+                assert_eq!(withheld.len(), usize::from(text.contains("withheld")));
                 assert!(matches!(question.body, Body::Assess(_)));
                 assert_eq!(question.facts.tables["t"]["c"], [i64::MIN, 1, i64::MIN]);
                 assert_eq!(serde_json::to_value(&question).unwrap()["facts"]["tables"]["t"]["c"], json!([null, 1, null]));

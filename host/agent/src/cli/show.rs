@@ -121,7 +121,11 @@ pub(super) fn policies(policies: &Value) -> String {
         };
         rows.push([text(&rung["hook"]), rung["place"].to_string(), name, text(&rung["policy"]["version"]), digest, state]);
     }
-    table(&rows)
+    let mut out = table(&rows);
+    for error in policies["errors"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "error: {}", text(error));
+    }
+    out
 }
 
 /// What can be bound of a directory, and what cannot.

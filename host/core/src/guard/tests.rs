@@ -77,6 +77,7 @@ fn probe_question(kind: ProbeKind, default_verdict: Meaning) -> probe::Question 
         started: None,
         ready: true,
         streak: 0,
+        attempts: 1,
         history: &[],
     });
     let Body::Probe(asked) = question.body else { panic!() };

@@ -39,6 +39,7 @@ impl Node {
         worker.status_due = true;
         let Some(Rejection { reason, message }) = rejection else {
             worker.life = Life::Running;
+            self.count_running();
             return;
         };
         let full = format!("Pod was rejected: {message}");

@@ -145,6 +145,7 @@ fn judge(cx: &mut Cx<'_>, mut asked: Asked, mut verdict: Verdict) -> Option<Sett
             cx.shared.ladder.succeeded(hook, &asked.rung);
             asked.before.push((asked.rung.clone(), verdict));
             cx.shared.decisions += 1;
+            let (question, withheld) = ask::redact(&asked.question);
             cx.out.push(Effect::Decided(Arc::new(DecisionRecord {
                 number: cx.shared.decisions,
                 at: cx.now.wall,
@@ -152,7 +153,8 @@ fn judge(cx: &mut Cx<'_>, mut asked: Asked, mut verdict: Verdict) -> Option<Sett
                 pod: asked.pod,
                 container: asked.container,
                 asked: asked.before,
-                question: Arc::new(ask::redact(&asked.question)),
+                question: Arc::new(question),
+                withheld,
                 answer: answer.clone(),
                 clamped,
             })));
@@ -227,7 +229,7 @@ impl Worker {
         // A failure moves the backoff on by itself: the wait after it is the new one.
         let entry = advance(self.pull_backoff.get(&key), &key, now, now, &bounds);
         self.pull_backoff.insert(key, entry.clone());
-        if matches!(cause, Cause::StartFailed | Cause::HookFailed) {
+        if cause == Cause::StartFailed {
             self.restarts.insert(name.clone(), Restart { of: None, state: RestartState::Asking });
         }
         let last = Termination { at: now.0, ran_for: 0, exit_code: 0, signal: None, out_of_memory: false, cause };
@@ -336,9 +338,12 @@ impl Worker {
                         cx.wake_at(at);
                     }
                     _ => {
-                        cx.wake_at(at);
-                        let wall = cx.now.wall + delay;
-                        let state = RestartState::Due { at, wall, delay, reason: answer.reason };
+                        let state = if answer.give_up {
+                            RestartState::GivenUp { reason: answer.reason }
+                        } else {
+                            cx.wake_at(at);
+                            RestartState::Due { at, wall: cx.now.wall + delay, delay, reason: answer.reason }
+                        };
                         if self.restarts.get(&container).is_some_and(|r| r.of.is_none()) {
                             self.restarts.insert(container, Restart { of: None, state });
                         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::effect::Act;
+use crate::effect::{Act, Count, Effect};
 use crate::event::{CallError, CallErrorKind, Outcome};
 use crate::id::{ContainerName, EffectId};
 use crate::observed::Image;
@@ -58,7 +58,7 @@ impl Worker {
             "Failed to apply default image tag \"{image}\": couldn't parse image name \"{image}\": invalid reference format"
         );
         self.say(cx, Some(&container.name), true, "InspectFailed", text.clone());
-        self.wait(&container.name, "InvalidImageName", text);
+        self.not_started(cx, &container.name, "InvalidImageName", text);
         self.pulls.insert(container.name.clone(), Pull::Backoff { until: cx.now.mono + MUCH_LATER });
     }
 
@@ -78,20 +78,20 @@ impl Worker {
             Ok(_) if container.pull_policy == PullPolicy::Never => {
                 let text = format!("Container image \"{image}\" is not present with pull policy of Never");
                 self.say(cx, Some(name), true, "ErrImageNeverPull", text.clone());
-                self.wait(name, "ErrImageNeverPull", text);
+                self.not_started(cx, name, "ErrImageNeverPull", text);
                 self.pulls.insert(name.clone(), Pull::Backoff { until: cx.now.mono + LATER });
             }
             Ok(_) => self.queue_pull(cx, &container),
             Err(error) if error.kind == CallErrorKind::InvalidImageName => {
                 let text = format!("Failed to apply default image tag \"{image}\": {}", error.message);
                 self.say(cx, Some(name), true, "InspectFailed", text.clone());
-                self.wait(name, "InvalidImageName", text);
+                self.not_started(cx, name, "InvalidImageName", text);
                 self.pulls.insert(name.clone(), Pull::Backoff { until: cx.now.mono + LATER });
             }
             Err(error) => {
                 let text = format!("Failed to inspect image \"{image}\": {}", error.message);
                 self.say(cx, Some(name), true, "InspectFailed", text.clone());
-                self.wait(name, "ImageInspectError", text);
+                self.not_started(cx, name, "ImageInspectError", text);
                 self.pulls.insert(name.clone(), Pull::Backoff { until: cx.now.mono + LATER });
             }
         }
@@ -128,7 +128,7 @@ impl Worker {
                 let (reason, message) = pull_failure(spec_image, &error);
                 self.say(cx, Some(name), true, "Failed", format!("Failed to pull image \"{spec_image}\": {}", error.message));
                 self.say(cx, Some(name), true, "Failed", format!("Error: {reason}"));
-                self.wait(name, reason, message.clone());
+                self.not_started(cx, name, reason, message.clone());
                 self.pulls.insert(name.clone(), Pull::Asking { reason, error: message });
                 self.ask_after_failure(cx, &container, Cause::ImagePullFailed);
             }
@@ -140,7 +140,7 @@ impl Worker {
         let Some(Pull::Asking { reason, error }) = self.pulls.get(&container.name).cloned() else { return };
         let text = format!("Back-off pulling image \"{}\"", container.image);
         self.say(cx, Some(&container.name), false, "BackOff", text.clone());
-        self.wait(&container.name, "ImagePullBackOff", format!("{text}: {reason}: {error}"));
+        self.not_started(cx, &container.name, "ImagePullBackOff", format!("{text}: {reason}: {error}"));
         let until = cx.now.mono + delay;
         cx.wake_at(until);
         self.pulls.insert(container.name.clone(), Pull::Backoff { until });
@@ -179,6 +179,20 @@ impl Worker {
         if let Some((next, _)) = cx.shared.pulls.queue.front() {
             cx.touched.insert(next.clone());
         }
+    }
+
+    /// A container cannot be started for now: shown, and counted.
+    pub(super) fn not_started(
+        &mut self,
+        cx: &mut Cx<'_>,
+        name: &ContainerName,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        if let Some(kind) = self.pod.as_ref().and_then(|pod| pod.container(name.as_str())).map(|container| container.kind) {
+            cx.out.push(Effect::Count(Count::NotStarted { kind, code: reason }));
+        }
+        self.wait(name, reason, message);
     }
 
     pub(super) fn wait(&mut self, name: &ContainerName, reason: &str, message: impl Into<String>) {

@@ -9,6 +9,7 @@ use crate::event::{CallError, CallErrorKind, Outcome};
 use crate::id::{ContainerId, ContainerName, EffectId};
 use crate::observed::ContainerState;
 use crate::pod::{Container, ContainerKind, Pod};
+use crate::question::qos::Placement;
 use crate::question::restart::Cause;
 use crate::restart::{advance, backoff_key};
 
@@ -62,8 +63,12 @@ impl Worker {
         if self.prepared {
             self.begin(cx, What::Sandbox, Act::RunSandbox { pod: pod.clone(), attempt, placement }, true);
         } else {
-            self.begin(cx, What::Prepare, Act::Prepare { pod: pod.clone(), placement }, true);
+            self.prepare(cx, pod, placement);
         }
+    }
+
+    fn prepare(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>, placement: Arc<Placement>) {
+        self.begin(cx, What::Prepare, Act::Prepare { pod: pod.clone(), placement }, true);
     }
 
     /// Nothing is under way in the lane, and the wait after a failure is over.
@@ -137,8 +142,7 @@ impl Worker {
             if let Place::Given(placement) = &self.place
                 && self.may_begin(cx)
             {
-                let act = Act::Prepare { pod: pod.clone(), placement: placement.clone() };
-                self.begin(cx, What::Prepare, act, true);
+                self.prepare(cx, pod, placement.clone());
             }
             return;
         }
@@ -204,6 +208,11 @@ impl Worker {
                 // Answered at once where the judgement is native.
                 matches!(&self.restarts.get(&container.name).map(|r| &r.state), Some(RestartState::Due { at, .. }) if *at <= cx.now.mono)
             }
+            // It could not be started, and the runtime left it as it was.
+            _ if matches!(&start.from, From::Created(id) if self.unstarted.get(&container.name) == Some(id)) => {
+                self.ask_after_failure(cx, container, Cause::StartFailed);
+                false
+            }
             _ => true,
         }
     }
@@ -234,7 +243,10 @@ impl Worker {
             Err(error) => {
                 let reason =
                     if error.kind == CallErrorKind::Config { "CreateContainerConfigError" } else { "CreateContainerError" };
-                self.start_failed(cx, name, reason, &error);
+                self.could_not_start(cx, name, reason, &error);
+                if let Some(container) = self.pod.as_ref().and_then(|p| p.container(name.as_str())).cloned() {
+                    self.ask_after_failure(cx, &container, Cause::StartFailed);
+                }
             }
         }
     }
@@ -251,20 +263,23 @@ impl Worker {
             Ok(_) => {
                 self.say(cx, Some(name), false, "Started", "Container started");
                 self.waiting.remove(name);
+                self.unstarted.remove(name);
                 if self.pod.as_ref().and_then(|p| p.container(name.as_str())).is_some_and(|c| c.post_start.is_some()) {
                     self.post_start.insert(id.clone());
                 }
             }
-            Err(error) => self.start_failed(cx, name, "RunContainerError", &error),
+            Err(error) => {
+                self.could_not_start(cx, name, "RunContainerError", &error);
+                // What the runtime has made of it, the next look shows: then it is asked about, once.
+                self.restarts.remove(name);
+                self.unstarted.insert(name.clone(), id.clone());
+            }
         }
     }
 
-    fn start_failed(&mut self, cx: &mut Cx<'_>, name: &ContainerName, reason: &'static str, error: &CallError) {
+    fn could_not_start(&mut self, cx: &mut Cx<'_>, name: &ContainerName, reason: &'static str, error: &CallError) {
         self.say(cx, Some(name), true, "Failed", format!("Error: {}", error.message));
-        self.wait(name, reason, error.message.clone());
-        if let Some(container) = self.pod.as_ref().and_then(|p| p.container(name.as_str())).cloned() {
-            self.ask_after_failure(cx, &container, Cause::StartFailed);
-        }
+        self.not_started(cx, name, reason, error.message.clone());
     }
 
     /// Runs the postStart hook of a container that has just been started. True while there is one: nothing else starts before it ends.
@@ -300,7 +315,7 @@ impl Worker {
             return;
         }
         self.say(cx, Some(name), true, "FailedPostStartHook", "PostStartHook failed");
-        self.wait(name, "PostStartHookError", error.message);
+        self.not_started(cx, name, "PostStartHookError", error.message);
         let attempt = self.last_seen().and_then(|have| have.containers.iter().find(|c| c.id == *id)).cloned();
         if let Some((attempt, pod)) = attempt.zip(self.pod.clone()) {
             self.stop(cx, &attempt, StopCause::HookFailed, "FailedPostStartHook".into(), pod.grace);

@@ -296,6 +296,9 @@ impl Worker {
     /// All containers, then all sandboxes, then the lane must have come to rest.
     fn wind_down(&mut self, cx: &mut Cx<'_>) {
         self.cancel_lane(cx);
+        if let Some(pod) = self.pod.clone() {
+            self.tend_probes(cx, &pod);
+        }
         let Some(have) = self.fresh().cloned() else { return };
         self.note_exits(&have);
         let cause = self.record.stop.as_ref().map_or(StopCause::Removed, |s| s.cause);
@@ -408,7 +411,12 @@ impl Worker {
             if newest_known.is_none_or(|n| n < attempt.attempt) {
                 self.remembered(name).attempt = Some(attempt.attempt);
             }
+            let unstarted = self.unstarted.get(name) == Some(&attempt.id);
             let Some(finished) = attempt.finished.filter(|_| attempt.state == ContainerState::Exited) else {
+                // It runs after all: the call's failure was only the answer's.
+                if unstarted && attempt.state == ContainerState::Running {
+                    self.unstarted.remove(name);
+                }
                 continue;
             };
             let record = self.record.containers.get(name);
@@ -421,6 +429,7 @@ impl Worker {
             let cause = match self.ended_for(&attempt.id) {
                 Some(StopCause::Unhealthy | StopCause::NotStarted) => Cause::Unhealthy,
                 Some(StopCause::HookFailed) => Cause::HookFailed,
+                _ if unstarted => Cause::StartFailed,
                 _ => Cause::Exited,
             };
             let entry = self.remembered(name);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::ask::{assess_question, rank_question};
-use crate::effect::{Act, Effect, StopCause};
+use crate::effect::{Act, Count, Effect, StopCause};
 use crate::event::CallError;
 use crate::evict::{self, Evictor, Short};
 use crate::id::EffectId;
@@ -76,7 +76,6 @@ impl Node {
         let node = &mut self.shared.node;
         [node.cpu_stall, node.memory_stall, node.io_stall] = sample.stalls;
         node.memory_available = sample.signals.get("memory.available").map(|r| r.available);
-        node.running_pods = self.workers.values().filter(|w| w.life == Life::Running).count() as u32;
         let signals = self.pressure.evictor.signals(now, &sample, &self.shared.config);
         self.shared.sample = sample.clone();
         self.pressure.last = Some(sample.clone());
@@ -141,7 +140,9 @@ impl Node {
                 let grace = evict::grace(&short.shortage, &pod, said, &self.shared.config);
                 worker.record.end =
                     Some(End { succeeded: false, reason: Some("Evicted".into()), message: Some(message.clone()) });
+                let signal = short.crossed.as_ref().map_or("policy", |crossed| &crossed.signal).to_owned();
                 self.with_cx(now, out, |cx| {
+                    cx.out.push(Effect::Count(Count::Evicted { signal }));
                     worker.say(cx, None, true, "Evicted", message);
                     worker.end(cx, StopCause::Evicted, grace);
                 });

@@ -18,20 +18,23 @@ use crate::time::{Wall, millis};
 
 use super::asks::Target;
 use super::cx::{Cx, What};
-use super::worker::{Probing, Worker};
+use super::worker::{Life, Probing, Worker};
 
 /// Attempts kept for the table `history`.
 const HISTORY: usize = 32;
 
 impl Worker {
-    /// Keeps one prober for each declared probe of each running attempt, and begins the attempts that are due.
+    /// Keeps one prober for each declared probe of each running attempt, and begins the attempts that are due. While the pod ends,
+    /// readiness is still looked after.
     pub(super) fn tend_probes(&mut self, cx: &mut Cx<'_>, pod: &Pod) {
         let Some(have) = self.last_seen() else { return };
         let mut wanted: Vec<(ContainerName, ProbeKind, ContainerId, Option<Wall>)> = Vec::new();
         for container in pod.containers.iter().filter(|c| matches!(c.kind, ContainerKind::App | ContainerKind::Sidecar)) {
             let running = have.of(container.name.as_str()).find(|a| a.state == ContainerState::Running);
-            if let Some(attempt) = running.filter(|a| !self.stops.contains_key(&a.id)) {
+            let ends = self.life == Life::Stopping;
+            if let Some(attempt) = running.filter(|a| ends || !self.stops.contains_key(&a.id)) {
                 let kinds = ProbeKind::ALL.into_iter().filter(|kind| container.probes.get(*kind).is_some());
+                let kinds = kinds.filter(|kind| !ends || *kind == ProbeKind::Readiness);
                 wanted.extend(kinds.map(|kind| (container.name.clone(), kind, attempt.id.clone(), attempt.started)));
             }
         }
@@ -75,7 +78,8 @@ impl Worker {
         let random = cx.shared.rng.below(u64::MAX);
         let first = first_due(cx.now.mono, spec, running_for, uptime, random);
         let worker = ProbeWorker::new(kind, spec, passed, first);
-        let probing = Probing { id, worker, passed, asking: false, first_failure: None, grace: None, history: Vec::new() };
+        let probing =
+            Probing { id, worker, passed, asking: false, first_failure: None, grace: None, attempts: 0, history: Vec::new() };
         self.probes.insert((name.clone(), kind), probing);
     }
 
@@ -130,6 +134,7 @@ impl Worker {
             started,
             ready: self.probe_views().get(&key.0).is_some_and(|view| view.ready),
             streak: probing.worker.streak(),
+            attempts: probing.attempts + 1,
             history: &probing.history,
         });
         let target = Target::Probe {
@@ -160,6 +165,7 @@ impl Worker {
         let Body::Probe(asked) = &question.body else { return };
         let Some(probing) = self.probes.get_mut(&key).filter(|p| p.id == *id && p.asking) else { return };
         probing.asking = false;
+        probing.attempts += 1;
         probing.history.push(ProbeAttempt::new(cx.now.wall, answer.verdict, asked.latency, &asked.outcome));
         let surplus = probing.history.len().saturating_sub(HISTORY);
         probing.history.drain(..surplus);

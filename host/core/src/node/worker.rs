@@ -116,6 +116,8 @@ pub(super) struct Probing {
     pub(super) first_failure: Option<Mono>,
     /// Grace that a policy gave to the end that this probe asks for.
     pub(super) grace: Option<Duration>,
+    /// Attempts that returned, of this attempt of the container.
+    pub(super) attempts: u64,
     /// Newest last, at most 32: at, meaning, latency, status.
     pub(super) history: Vec<crate::ask::ProbeAttempt>,
 }
@@ -163,6 +165,8 @@ pub(super) struct Worker {
     pub(super) restarts: BTreeMap<ContainerName, Restart>,
     /// Started containers whose postStart hook has not run yet.
     pub(super) post_start: BTreeSet<ContainerId>,
+    /// Containers that were created and could not be started: how each ended tells when it is tried again.
+    pub(super) unstarted: BTreeMap<ContainerName, ContainerId>,
     pub(super) restarting_all: bool,
     pub(super) probes: BTreeMap<(ContainerName, ProbeKind), Probing>,
     pub(super) waiting: BTreeMap<ContainerName, Waiting>,
@@ -212,6 +216,7 @@ impl Worker {
             pull_backoff: BTreeMap::new(),
             restarts: BTreeMap::new(),
             post_start: BTreeSet::new(),
+            unstarted: BTreeMap::new(),
             restarting_all: false,
             probes: BTreeMap::new(),
             waiting: BTreeMap::new(),

@@ -84,8 +84,10 @@ pub(crate) fn policies_that_are_refused() {
         assert!(errors.iter().any(|error| error.contains(words)), "{component}: {errors:?}");
         assert_eq!(node.rung("restart", "gentle").map(|rung| rung["rung"].clone()), Some(bound.clone()), "{component}");
         node.until_true("the log says so", || {
-            node.log().lines().any(|l| l.contains("a policy is not bound") && l.contains(words))
+            node.log().lines().any(|l| l.contains("a binding is in error") && l.contains(words))
         });
+        let listed = node.cli_ok(&["policy", "list"]);
+        assert!(listed.lines().any(|l| l.starts_with("error: ") && l.contains(words)), "{component}: {listed}");
         is_well(&node, &pods, before, component);
     }
 }
