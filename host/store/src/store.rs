@@ -207,7 +207,7 @@ impl Store {
         let state = self.shared.lock();
         let kept = state.image.iter().filter_map(|(key, value)| match key {
             Key::Policy { policy, bucket, key } => Some(((policy.clone(), bucket.clone(), key.clone()), value.clone())),
-            Key::Pod(_) => None,
+            Key::Pod(_) | Key::Adopted(_) => None,
         });
         kept.collect()
     }
@@ -226,6 +226,21 @@ impl Store {
     /// Drops all that a policy remembers.
     pub fn policy_drop(&self, policy: &str) -> Result<(), StoreError> {
         self.drop_where(|p, _| p == policy)
+    }
+
+    /// UIDs that pods of manifests took over from pods that ran already, by the UID that the manifest's content gives.
+    pub fn adopted(&self) -> BTreeMap<PodUid, PodUid> {
+        let state = self.shared.lock();
+        let all = state.image.iter().filter_map(|(key, value)| match key {
+            Key::Adopted(own) => Some((own.clone(), PodUid::from(str::from_utf8(value).ok()?))),
+            Key::Pod(_) | Key::Policy { .. } => None,
+        });
+        all.collect()
+    }
+
+    /// Stores that the pod whose content gives the UID `own` goes by the UID `taken`; None drops what was stored of `own`.
+    pub fn adopt(&self, own: &PodUid, taken: Option<&PodUid>) -> Result<(), StoreError> {
+        self.shared.change([(Key::Adopted(own.clone()), taken.map(|uid| uid.as_str().as_bytes().to_vec()))])
     }
 
     /// Tries now to write what is only in memory, and answers whether the disk has all of it. The keeper does the same by itself.
@@ -370,6 +385,8 @@ fn keys_of(image: &Image, uid: &PodUid) -> Vec<Key> {
     let of_pod = |key: &&Key| match key {
         Key::Pod(u) => u == uid,
         Key::Policy { bucket, .. } => bucket == uid.as_str(),
+        // The manifest may be back before anything else takes the UID; who has not been seen again by then is dropped at the next start.
+        Key::Adopted(_) => false,
     };
     image.keys().filter(of_pod).cloned().collect()
 }

@@ -139,3 +139,23 @@ fn a_path_that_cannot_be_a_store_costs_only_memory_of_the_past() {
     assert!(matches!(opened, Opened::MemoryOnly { .. }), "{opened}");
     store.remember(&record("a", "kept")).unwrap_err();
 }
+
+#[test]
+fn who_took_over_whom_survives_and_is_nobody_elses() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = Store::open(dir.path());
+    store.remember(&record("theirs", "web")).unwrap();
+    store.policy_commit("gentle", vec![write("", "total", Some(b"7"))]).unwrap();
+    assert_eq!(store.adopted(), BTreeMap::new());
+    store.adopt(&"own".into(), Some(&"before".into())).unwrap();
+    store.adopt(&"own".into(), Some(&"theirs".into())).unwrap();
+    store.adopt(&"other".into(), Some(&"another".into())).unwrap();
+    store.adopt(&"other".into(), None).unwrap();
+    // The pod's end is not the end of its name.
+    store.forget(&"theirs".into()).unwrap();
+    drop(store);
+    let (store, opened) = Store::open(dir.path());
+    assert!(matches!(opened, Opened::Loaded { values: 2, .. }), "{opened}");
+    assert_eq!(store.adopted(), BTreeMap::from([("own".into(), "theirs".into())]));
+    assert_eq!((store.load_all().pods.len(), store.policy_all().len(), remembered(&store, "gentle").len()), (0, 1, 1));
+}

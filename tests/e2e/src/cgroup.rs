@@ -33,6 +33,12 @@ impl Cgroup {
         !self.directories().is_empty()
     }
 
+    /// Removes it from every hierarchy that has it; false where it is in use.
+    pub fn remove(&self) -> bool {
+        let below = |dir: &PathBuf| std::fs::remove_dir(dir).is_ok();
+        self.directories().iter().all(below)
+    }
+
     /// Bytes of memory that its processes may use.
     pub fn memory_limit(&self) -> Option<u64> {
         self.read("memory.max").or_else(|| self.read("memory.limit_in_bytes"))?.parse().ok()

@@ -9,6 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use polylet_runtime::Client;
 use polylet_server::AdminClient;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -199,6 +200,28 @@ adminSocket: {dir}/polylet.sock
     /// When it does not.
     pub fn start_containerd(&self) {
         self.lab("start-containerd", &[]);
+    }
+
+    /// Keeps containerd from doing anything, without ending it.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn freeze_containerd(&self) {
+        self.signal_containerd(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn thaw_containerd(&self) {
+        self.signal_containerd(Signal::CONT);
+    }
+
+    fn signal_containerd(&self, signal: Signal) {
+        let text = std::fs::read_to_string(self.dir.join("containerd.pid")).expect("containerd's process");
+        let pid = text.trim().parse().ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).expect("signal containerd");
     }
 
     /// Every container that the runtime has, of all pods.

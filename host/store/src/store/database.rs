@@ -19,6 +19,9 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const PODS: TableDefinition<&str, &[u8]> = TableDefinition::new("pods");
 /// What policies remember, by (policy, bucket, key).
 const POLICY: TableDefinition<(&str, &str, &str), &[u8]> = TableDefinition::new("policy_store");
+/// The UID that the pod of a manifest took over, by the UID that its content gives. An agent that does not know this table leaves it
+/// alone, and one that looks for it need not find it: no other schema.
+const ADOPTED: TableDefinition<&str, &[u8]> = TableDefinition::new("adopted");
 
 /// Largest file of which a copy is made in memory: a node's memory is some megabytes at most.
 const COPIED: u64 = 64 << 20;
@@ -28,6 +31,7 @@ const COPIED: u64 = 64 << 20;
 pub(super) enum Key {
     Pod(PodUid),
     Policy { policy: String, bucket: String, key: String },
+    Adopted(PodUid),
 }
 
 /// Everything a store holds.
@@ -93,6 +97,8 @@ impl Database {
         {
             let mut pods = transaction.open_table(PODS)?;
             let mut policy = transaction.open_table(POLICY)?;
+            // Hardly ever written: no other commit pays for it.
+            let mut adopted = None;
             for (key, value) in changes {
                 match (key, value) {
                     (Key::Pod(uid), Some(value)) => drop(pods.insert(uid.as_str(), value)?),
@@ -102,6 +108,16 @@ impl Database {
                     }
                     (Key::Policy { policy: p, bucket, key }, None) => {
                         drop(policy.remove((p.as_str(), bucket.as_str(), key.as_str()))?)
+                    }
+                    (Key::Adopted(own), value) => {
+                        let table = match &mut adopted {
+                            Some(table) => table,
+                            None => adopted.insert(transaction.open_table(ADOPTED)?),
+                        };
+                        match value {
+                            Some(value) => drop(table.insert(own.as_str(), value)?),
+                            None => drop(table.remove(own.as_str())?),
+                        }
                     }
                 }
             }
@@ -191,6 +207,16 @@ fn read_tables(redb: &redb::Database) -> Result<Image, redb::Error> {
         let (policy, bucket, key) = name.value();
         let key = Key::Policy { policy: policy.to_owned(), bucket: bucket.to_owned(), key: key.to_owned() };
         image.insert(key, value.value().to_owned());
+    }
+    match transaction.open_table(ADOPTED) {
+        Ok(table) => {
+            for row in table.iter()? {
+                let (own, uid) = row?;
+                image.insert(Key::Adopted(own.value().into()), uid.value().to_owned());
+            }
+        }
+        Err(redb::TableError::TableDoesNotExist(_)) => {}
+        Err(error) => return Err(error.into()),
     }
     Ok(image)
 }

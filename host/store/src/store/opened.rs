@@ -19,7 +19,7 @@ pub enum Opened {
     Loaded {
         /// The database.
         path: PathBuf,
-        /// Values in it: pod records and what policies remember.
+        /// Values in it: pod records, what policies remember, and UIDs that were taken over.
         values: usize,
     },
     /// What was there cannot be used; a fresh store is in its place.

@@ -12,6 +12,7 @@ mod hostile;
 mod probes;
 mod restarts;
 mod swap;
+mod trouble;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,6 +65,7 @@ fn tests() -> Vec<Trial> {
                    a_damaged_store_is_set_aside a_store_of_a_later_agent_is_set_aside;
             containerd: killed_and_started_again;
             eviction: a_policy_weighs_tenants;
+            trouble: the_runtime_is_silent no_network_is_configured what_is_removed_comes_back;
             hostile: policies_that_are_refused policies_that_fail_when_asked;
         }
         together {
