@@ -19,6 +19,7 @@ use crate::ladder::Ladder;
 use crate::observed::{Listing, Observed};
 use crate::question::{Hook, NodeFacts};
 use crate::record::{ContainerRecord, PodRecord};
+use crate::say::{About, Say};
 use crate::time::{Mono, Now};
 
 mod admit;
@@ -38,7 +39,7 @@ mod worker;
 pub use view::{ContainerView, NodeView, PodView, RungView};
 
 use asks::Settled;
-use cx::{Cx, Flight, Pulls, Rng, Shared, What};
+use cx::{Cx, Flight, Pulls, Removed, Rng, Shared, What};
 use leftovers::Leftovers;
 use life::After;
 use pressure::Pressure;
@@ -99,6 +100,7 @@ impl Node {
                 heard: desired.all_heard(),
                 runtime_up: false,
                 network: Err("network state unknown".into()),
+                removed: BTreeMap::new(),
                 born: now,
             },
             desired,
@@ -142,7 +144,7 @@ impl Node {
                     self.dirty.extend(self.workers.keys().cloned());
                 }
             }
-            Event::Listed { id, result } => self.listed(now, id, result),
+            Event::Listed { id, result } => self.listed(now, id, result, out),
             Event::Observed { id, pod, result } => self.observed(now, id, &pod, result),
             Event::Hint(Hint::Pod(uid)) => {
                 self.relist.hints_arrive = true;
@@ -225,10 +227,11 @@ impl Node {
     }
 
     /// A relist: pods whose states differ from what was last seen are looked at.
-    fn listed(&mut self, now: Now, id: EffectId, result: Result<Listing, CallError>) {
+    fn listed(&mut self, now: Now, id: EffectId, result: Result<Listing, CallError>, out: &mut Vec<Effect>) {
         self.shared.flights.remove(&id);
         self.relist.flight = None;
-        let Ok(listing) = result else { return };
+        let Ok(mut listing) = result else { return };
+        self.leave_out_what_is_gone(id, &mut listing, out);
         for (uid, summary) in &listing.pods {
             let worker = self.worker_for(uid, now, None);
             if id > worker.stale_up_to && worker.summary != *summary {
@@ -255,6 +258,26 @@ impl Node {
         }
     }
 
+    /// What was said to be removed and is listed still, is told once. Where it is all that there is of a pod, nobody is made to see to it.
+    fn leave_out_what_is_gone(&mut self, id: EffectId, listing: &mut Listing, out: &mut Vec<Effect>) {
+        let removed = &mut self.shared.removed;
+        let lists = |listing: &Listing, of: &Removed, id: &str| {
+            let pod = listing.pods.get(&of.pod);
+            pod.is_some_and(|p| p.containers.contains_key(id) || p.sandboxes.contains_key(id))
+        };
+        removed.retain(|gone, of| id.0 <= of.last_id || lists(listing, of, gone));
+        for (gone, of) in removed.iter_mut().filter(|(_, of)| id.0 > of.last_id && !of.told) {
+            of.told = true;
+            let message =
+                format!("the runtime lists {gone} of pod {}, and has said that it is removed: it counts as gone", of.pod);
+            out.push(Effect::Say(Say { about: About::Node, warning: true, reason: "FailedToRemove", message }));
+        }
+        listing.pods.retain(|uid, pod| {
+            let there = pod.containers.keys().map(|id| id.as_str()).chain(pod.sandboxes.keys().map(|id| id.as_str()));
+            self.workers.contains_key(uid) || there.into_iter().any(|id| !removed.contains_key(id))
+        });
+    }
+
     fn observed(&mut self, now: Now, id: EffectId, uid: &PodUid, result: Result<Observed, CallError>) {
         self.shared.flights.remove(&id);
         let Some(worker) = self.workers.get_mut(uid) else { return };
@@ -263,7 +286,13 @@ impl Node {
         }
         self.dirty.insert(uid.clone());
         match result {
-            Ok(have) => {
+            Ok(mut have) => {
+                let removed = &self.shared.removed;
+                for gone in have.containers.extract_if(.., |container| removed.contains_key(container.id.as_str())) {
+                    // Its name stays taken.
+                    let known = &mut worker.remembered(&gone.name).attempt;
+                    *known = (*known).max(Some(gone.attempt));
+                }
                 let new = life::ids(&have);
                 if let Some(old) = worker.last_seen() {
                     for gone in life::ids(old).difference(&new) {

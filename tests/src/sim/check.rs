@@ -24,6 +24,8 @@ pub(super) struct Check {
     pub(super) hook_failed: BTreeSet<ContainerId>,
     /// Pods that a source has dropped at some time: their end may go on after they are declared again.
     pub(super) dropped: BTreeSet<PodUid>,
+    /// Pods that had been dropped before this life of the agent began: it ends them without their spec.
+    pub(super) unknown: BTreeSet<PodUid>,
     /// The node has been short of memory.
     pub(super) was_short: bool,
     /// A policy has seen a shortage of its own.
@@ -126,7 +128,8 @@ impl Check {
                 return Err(format!("{name} of {uid} is given {timeout_ms} ms, the pod's grace being {most} ms"));
             }
             let ending = matches!(cause, StopCause::Removed | StopCause::Completed | StopCause::Deleted);
-            let sidecar = pod.container(name).is_some_and(|c| c.kind == ContainerKind::Sidecar);
+            // Without the spec, a sidecar looks like any other container.
+            let sidecar = !self.unknown.contains(uid) && pod.container(name).is_some_and(|c| c.kind == ContainerKind::Sidecar);
             let app_runs = rt.containers.iter().any(|c| {
                 c.uid == *uid
                     && c.seen.state == ContainerState::Running

@@ -150,7 +150,8 @@ impl World {
                 if running(name) != want {
                     return Err(format!("{name} of {uid} ({phase}) runs {} times, not {want}", running(name)));
                 }
-                let dead = self.rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name.as_str() == name).count();
+                let listed = self.rt.containers.iter().filter(|c| !self.rt.ghosts.contains(&c.seen.id));
+                let dead = listed.filter(|c| c.uid == *uid && c.seen.name.as_str() == name).count();
                 if dead > want + 1 {
                     return Err(format!("{dead} attempts of {name} of {uid} are kept"));
                 }
@@ -167,8 +168,9 @@ impl World {
             .rt
             .containers
             .iter()
+            .filter(|c| !self.rt.ghosts.contains(&c.seen.id))
             .map(|c| &c.uid)
-            .chain(self.rt.sandboxes.iter().map(|(u, _, _)| u))
+            .chain(self.rt.sandboxes.iter().filter(|(_, _, s)| !self.rt.is_haunted(&s.id)).map(|(u, _, _)| u))
             .chain(self.store.keys())
             .chain(&self.rt.prepared)
             .chain(self.node.pods())

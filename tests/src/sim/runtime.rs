@@ -25,6 +25,8 @@ pub(crate) struct Runtime {
     pub(crate) sandboxes: Vec<(PodUid, String, Sandbox)>,
     pub(crate) containers: Vec<Live>,
     pub(crate) images: BTreeMap<String, u32>,
+    /// Containers that it lists, and does not find when they are to be removed.
+    pub(crate) ghosts: BTreeSet<ContainerId>,
     /// Pods that have directories and cgroups on the machine.
     pub(crate) prepared: BTreeSet<PodUid>,
     next: u64,
@@ -130,7 +132,7 @@ impl Runtime {
                 if self.find(id).is_some_and(|c| c.seen.state == ContainerState::Running) {
                     return Err(error("RemoveContainer", id.as_str(), CallErrorKind::Other));
                 }
-                self.containers.retain(|c| c.seen.id != *id);
+                self.containers.retain(|c| c.seen.id != *id || self.ghosts.contains(id));
                 Ok(Outcome::Unit)
             }
             Act::StopSandbox { id } => {
@@ -143,8 +145,10 @@ impl Runtime {
                 Ok(Outcome::Unit)
             }
             Act::RemoveSandbox { id } => {
-                self.sandboxes.retain(|(_, _, s)| s.id != *id);
-                self.containers.retain(|c| c.seen.sandbox != *id);
+                if !self.is_haunted(id) {
+                    self.sandboxes.retain(|(_, _, s)| s.id != *id);
+                    self.containers.retain(|c| c.seen.sandbox != *id);
+                }
                 Ok(Outcome::Unit)
             }
             Act::Prepare { pod, .. } => {
@@ -165,6 +169,11 @@ impl Runtime {
 
     pub(crate) fn find(&mut self, id: &ContainerId) -> Option<&mut Live> {
         self.containers.iter_mut().find(|c| c.seen.id == *id)
+    }
+
+    /// A sandbox with such a container in it cannot be removed either.
+    pub(crate) fn is_haunted(&self, id: &SandboxId) -> bool {
+        self.containers.iter().any(|c| c.seen.sandbox == *id && self.ghosts.contains(&c.seen.id))
     }
 
     /// Power is lost: nothing runs any more.

@@ -288,6 +288,7 @@ impl World {
         self.life += 1;
         let life = self.life;
         self.told = None;
+        self.check.unknown.clone_from(&self.check.dropped);
         self.wake = (u64::MAX, 0);
         let records = self.store.values().cloned().collect();
         self.node = Node::new(config(), records, self.seed ^ u64::from(life), self.clock());
@@ -555,8 +556,12 @@ impl World {
             Act::PullImage { image, .. } if self.registry_away => {
                 Event::Done { id, result: Err(error("PullImage", image, CallErrorKind::RegistryUnavailable)) }
             }
-            Act::RemoveContainer { id: container, keep_log: true } => {
-                self.check.starts_over(&self.rt, container);
+            Act::RemoveContainer { id: container, keep_log } => {
+                if *keep_log {
+                    self.check.starts_over(&self.rt, container);
+                } else if !self.calm() && self.rng.chance(3) {
+                    self.rt.ghosts.insert(container.clone());
+                }
                 Event::Done { id, result: self.rt.carry_out(&act, wall) }
             }
             _ => Event::Done { id, result: self.rt.carry_out(&act, wall) },

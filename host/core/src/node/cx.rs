@@ -90,8 +90,20 @@ pub(super) struct Shared {
     pub(super) runtime_up: bool,
     /// Err: why pods that need the network must wait.
     pub(super) network: Result<(), String>,
+    /// What the runtime has said to be removed, until it lists it no more.
+    pub(super) removed: BTreeMap<String, Removed>,
     /// When this life of the agent began.
     pub(super) born: Now,
+}
+
+/// A container or sandbox that the runtime has said to be removed.
+#[derive(Debug)]
+pub(super) struct Removed {
+    pub(super) pod: PodUid,
+    /// The last effect begun before that: a listing begun later must not show it.
+    pub(super) last_id: u64,
+    /// That one shows it all the same has been told.
+    pub(super) told: bool,
 }
 
 /// One step's context.
@@ -122,6 +134,13 @@ impl Cx<'_> {
     /// Asks to be looked at again at `at`.
     pub(super) fn wake_at(&mut self, at: Mono) {
         self.wake = Some(self.wake.map_or(at, |w| w.min(at)));
+    }
+
+    /// The runtime says that this is removed. Whatever it lists later, it counts as gone: one that can be listed and not be found
+    /// would be removed for ever.
+    pub(super) fn gone(&mut self, pod: &PodUid, id: &str) {
+        let removed = Removed { pod: pod.clone(), last_id: self.shared.last_id, told: false };
+        self.shared.removed.insert(id.to_owned(), removed);
     }
 
     /// Whether `at` has come; asks to be woken when it has not.

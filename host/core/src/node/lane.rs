@@ -244,6 +244,8 @@ impl Worker {
                 let reason =
                     if error.kind == CallErrorKind::Config { "CreateContainerConfigError" } else { "CreateContainerError" };
                 self.could_not_start(cx, name, reason, &error);
+                // What it stands on may be gone: the next attempt makes all of it ready anew.
+                self.prepared = false;
                 if let Some(container) = self.pod.as_ref().and_then(|p| p.container(name.as_str())).cloned() {
                     self.ask_after_failure(cx, &container, Cause::StartFailed);
                 }

@@ -44,7 +44,7 @@ impl Worker {
             return;
         }
         for id in ids {
-            if !self.removing_sandboxes.contains_key(id) {
+            if !self.removing_sandboxes.contains_key(id) && !cx.shared.removed.contains_key(id.as_str()) {
                 let effect = cx.act(Some(&self.uid), What::RemoveSandbox(id.clone()), Act::RemoveSandbox { id: id.clone() });
                 self.removing_sandboxes.insert(id.clone(), effect);
             }
@@ -82,7 +82,8 @@ impl Worker {
     /// Everything of the pod in the runtime, in order: containers, then sandboxes. True when nothing is left.
     pub(super) fn remove_all(&mut self, cx: &mut Cx<'_>, have: &Observed) -> bool {
         let containers: Vec<ContainerId> = have.containers.iter().map(|c| c.id.clone()).collect();
-        let sandboxes: Vec<SandboxId> = have.sandboxes.iter().map(|s| s.id.clone()).collect();
+        let there = have.sandboxes.iter().map(|s| s.id.clone()).filter(|id| !cx.shared.removed.contains_key(id.as_str()));
+        let sandboxes: Vec<SandboxId> = there.collect();
         self.remove(cx, &containers, false);
         self.stop_sandboxes(cx, &sandboxes);
         if containers.is_empty() {
@@ -94,6 +95,9 @@ impl Worker {
 
     pub(super) fn removed(&mut self, cx: &mut Cx<'_>, id: &ContainerId, result: Result<(), CallError>) {
         self.removing.remove(id);
+        if result.is_ok() {
+            cx.gone(&self.uid, id.as_str());
+        }
         self.later_if_failed(cx, result);
     }
 
@@ -107,6 +111,9 @@ impl Worker {
 
     pub(super) fn sandbox_removed(&mut self, cx: &mut Cx<'_>, id: &SandboxId, result: Result<(), CallError>) {
         self.removing_sandboxes.remove(id);
+        if result.is_ok() {
+            cx.gone(&self.uid, id.as_str());
+        }
         self.later_if_failed(cx, result);
     }
 
