@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the lab needs, and only those that are missing. Run as root.
+# Installs the Debian packages that the lab and the tests need, and only those that are missing. Run as root.
 # Nothing that runs now is touched, and nothing is started: a node of ours brings its own containerd.
 set -euo pipefail
 
-packages=(containerd runc containernetworking-plugins iptables busybox-static musl-tools iproute2 util-linux procps curl jq)
+packages=(containerd runc containernetworking-plugins iptables busybox-static musl-tools iproute2 util-linux procps curl jq
+    protobuf-compiler)
 
 # Guests need the wasm target: where the pinned toolchain lacks it, Debian's compiler builds it (see wasm.sh).
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -12,7 +13,7 @@ if ! sysroot=$(rustc --print sysroot) || [[ ! -d $sysroot/lib/rustlib/wasm32-unk
 fi
 
 # What a user has from elsewhere (say, containerd.io with its own runc) serves as well, and would conflict.
-declare -A command_of=([containerd]=containerd [runc]=runc [iptables]=iptables [curl]=curl [jq]=jq)
+declare -A command_of=([containerd]=containerd [runc]=runc [iptables]=iptables [curl]=curl [jq]=jq [protobuf-compiler]=protoc)
 missing=()
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null | sed -n 's/^installed //p') ||
     echo "install: not every package is there yet"

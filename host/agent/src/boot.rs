@@ -15,15 +15,17 @@ use polylet_machine::lock::NodeLock;
 use polylet_machine::root;
 use polylet_policy::store::{BucketName, Entries};
 use polylet_policy::{Persist, PolicyHost};
-use polylet_runtime::{Capabilities, CgroupDriver, Client, Endpoint, Hints, ResolvConf, hints};
+use polylet_runtime::{Capabilities, CgroupDriver, Client, Endpoint, Hints, hints};
 use polylet_server::Metrics;
-use polylet_store::store::PolicyWrite;
+use polylet_store::store::{PolicyWrite, Records};
 use polylet_store::{Ring, Store};
 
 use crate::context::node_context;
 use crate::perform::{Performer, Prepared, chain};
+use crate::resolv_conf;
 use crate::sampling::Sampler;
 use crate::settings::{Found, Settings};
+use crate::source::adoption::Adoption;
 
 /// The agent's parts.
 pub struct Booted {
@@ -39,6 +41,8 @@ pub struct Booted {
     pub policies: PolicyHost,
     /// The node, knowing only what the store remembered.
     pub node: Node,
+    /// Static pods that another agent began.
+    pub adoption: Adoption,
     /// `name version`, for people.
     pub runtime_version: String,
     /// Hints from the runtime.
@@ -84,6 +88,7 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     for degraded in &capabilities.degraded {
         tracing::info!("{degraded}");
     }
+    let adoption = adoption(&client, settings.runtime_timeout, &store, &records).await?;
     let found = Found {
         memory: machine.memory,
         cpus: machine.cpus,
@@ -102,12 +107,15 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
 
     let version = cgroups.as_ref().map(CgroupTree::version);
     let handlers = capabilities.handlers.clone();
-    let node = node_context(settings, &machine, &found, &core, version, resolv_conf(settings)?, handlers);
+    // It is read again for each sandbox: a node whose file is bad from the beginning says so at once.
+    resolv_conf::read(&settings.resolv_conf)?;
+    let node = node_context(settings, &machine, &found, &core, version, handlers);
     let performer = Performer {
         client: client.clone(),
         node,
         cgroups,
         cgroup_root: settings.cgroup_root.clone(),
+        resolv_conf: settings.resolv_conf.clone(),
         limits: LimitOptions { cpu_quota: settings.cpu_quota, cpu_period_us: settings.cpu_period_us, pids: settings.pids_limit },
         sampler: Sampler::new(&settings.paths, image_places(&client).await),
         prepared: Prepared::default(),
@@ -121,6 +129,7 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
         ring,
         policies,
         node,
+        adoption,
         runtime_version: format!("{} {}", capabilities.runtime_name, capabilities.runtime_version),
         hints,
     })
@@ -176,18 +185,32 @@ fn connect(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Client
 
 /// The runtime must answer once before the agent begins, within its request timeout.
 async fn reach(client: &Client, hints: &mut Hints, within: Duration) -> anyhow::Result<Capabilities> {
+    let answer = patiently(client, within, async || Capabilities::ask(client, &mut hints.way).await).await;
+    answer.with_context(|| format!("no CRI v1 runtime answers at {} (containerRuntimeEndpoint)", client.endpoint()))
+}
+
+/// What runs is listed once before any manifest is read: without it, pods of another agent would be ended and started again.
+async fn adoption(client: &Client, within: Duration, store: &Arc<Store>, records: &Records) -> anyhow::Result<Adoption> {
+    let list = async || tokio::try_join!(client.list_pod_sandbox(None), client.list_containers(None));
+    let listed = patiently(client, within, list).await;
+    let (sandboxes, containers) = listed.with_context(|| format!("list the pods of the runtime at {}", client.endpoint()))?;
+    Ok(Adoption::new(store.clone(), records, &sandboxes, &containers))
+}
+
+/// Asks until there is an answer, or until the time is up.
+async fn patiently<T>(
+    client: &Client,
+    within: Duration,
+    mut ask: impl AsyncFnMut() -> Result<T, polylet_runtime::CallError>,
+) -> Result<T, polylet_runtime::CallError> {
     let deadline = tokio::time::Instant::now() + within;
     loop {
-        match Capabilities::ask(client, &mut hints.way).await {
-            Ok(capabilities) => return Ok(capabilities),
+        match ask().await {
             Err(error) if tokio::time::Instant::now() < deadline => {
                 tracing::warn!(%error, endpoint = %client.endpoint(), "waiting for the runtime");
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
-            Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("no CRI v1 runtime answers at {} (containerRuntimeEndpoint)", client.endpoint()));
-            }
+            answer => return answer,
         }
     }
 }
@@ -207,15 +230,6 @@ fn node_ips(settings: &Settings) -> Vec<String> {
             vec!["127.0.0.1".to_owned()]
         }
     }
-}
-
-fn resolv_conf(settings: &Settings) -> anyhow::Result<Option<ResolvConf>> {
-    if settings.resolv_conf.is_empty() {
-        return Ok(None);
-    }
-    let path = &settings.resolv_conf;
-    let text = std::fs::read_to_string(path).with_context(|| format!("read resolvConf {path}"))?;
-    Ok(Some(ResolvConf::parse(&text)))
 }
 
 /// Where the runtime keeps images and writable layers, as it says itself.

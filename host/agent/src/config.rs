@@ -85,17 +85,23 @@ pub fn load(flags: &Flags) -> Result<Loaded, ConfigError> {
     }
     layers::flags(flags, &mut tree, &mut found);
 
-    let (mut errors, mut warnings) = (Findings::default(), Findings::default());
+    let by = |flag: &str, given: bool| if given { Layer::Flag(flag.to_owned()) } else { Layer::Merged };
+    let mut errors = Findings::default();
     let node_name = node_name(flags, &mut errors);
+    found.add(&by("hostname-override", flags.hostname_override.is_some()), errors, Findings::default());
+    let mut errors = Findings::default();
     let node_ips = node_ips(flags, &mut errors);
-    found.add(&Layer::Merged, std::mem::take(&mut errors), Findings::default());
+    found.add(&by("node-ip", flags.node_ip.is_some()), errors, Findings::default());
+    let (mut errors, mut warnings) = (Findings::default(), Findings::default());
     // What spans several fields is only worth saying of fields that are right.
     if found.errors.is_empty() {
         build::check(&tree, &mut errors, &mut warnings);
     }
     found.add_by_place(errors, warnings);
 
-    let mut settings = Settings::below(&flags.root_dir, &node_name);
+    // Runtimes and mounts are told paths below it.
+    let root_dir = std::path::absolute(&flags.root_dir).unwrap_or_else(|_| flags.root_dir.clone());
+    let mut settings = Settings::below(&root_dir, &node_name);
     settings.node_ips = node_ips;
     if let Some(path) = &flags.polylet_config
         && let Some(mut map) = layers::read(path, polylet::KIND, polylet::FIELDS, &mut found)
@@ -103,12 +109,23 @@ pub fn load(flags: &Flags) -> Result<Loaded, ConfigError> {
         layers::rebase(&mut map, polylet::FIELDS, path);
         polylet::apply(&map, &mut settings);
     }
+    let socket = settings.admin_socket.as_os_str();
+    if socket.len() > SOCKET_MAX {
+        let mut errors = Findings::default();
+        let detail =
+            "a socket's path has at most 107 bytes: set adminSocket in the file of --polylet-config, or a shorter --root-dir";
+        errors.invalid(&At::of("adminSocket"), &*socket.to_string_lossy(), detail);
+        found.add(&Layer::Merged, errors, Findings::default());
+    }
     if !found.errors.is_empty() {
         return Err(ConfigError { problems: found.errors });
     }
     build::apply(&tree, &mut settings);
     Ok(Loaded { settings, warnings: found.warnings })
 }
+
+/// Bytes of a Unix socket's path, without the zero behind it.
+const SOCKET_MAX: usize = 107;
 
 /// The override, or the machine's name; trimmed and in lower case.
 fn node_name(flags: &Flags, errors: &mut Findings) -> String {

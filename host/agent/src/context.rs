@@ -6,7 +6,7 @@ use std::path::Path;
 use polylet_core::config::Config;
 use polylet_machine::cgroup::Version;
 use polylet_machine::facts::{self, MachineFacts};
-use polylet_runtime::{HandlerFeatures, NodeContext, ResolvConf, Swap, page_size_name};
+use polylet_runtime::{HandlerFeatures, NodeContext, Swap, page_size_name};
 
 use crate::settings::{Found, Settings};
 
@@ -17,7 +17,6 @@ pub fn node_context(
     found: &Found,
     core: &Config,
     cgroups: Option<Version>,
-    resolv_conf: Option<ResolvConf>,
     handlers: BTreeMap<String, HandlerFeatures>,
 ) -> NodeContext {
     // `memorySwap.swapBehavior` is NoSwap: nothing else is accepted.
@@ -28,7 +27,6 @@ pub fn node_context(
         node_ips: found.node_ips.clone(),
         cluster_dns: settings.cluster_dns.clone(),
         cluster_domain: settings.cluster_domain.clone(),
-        resolv_conf,
         cpu_cfs_quota: settings.cpu_quota,
         cpu_cfs_period_us: i64::try_from(settings.cpu_period_us).unwrap_or(100_000),
         seccomp_default: settings.seccomp_default,
@@ -52,4 +50,31 @@ fn thermal_paths(cpus: u64) -> Vec<String> {
         .map(|n| format!("/sys/devices/system/cpu/cpu{n}/thermal_throttle"))
         .filter(|path| Path::new(path).exists())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_huge_pages_are_told_as_runtimes_spell_them_and_pods_get_no_swap() {
+        let machine = MachineFacts {
+            memory: 8 << 30,
+            swap: 1 << 30,
+            cpus: 1,
+            page_size: 4096,
+            boot_id: String::new(),
+            max_pids: 1000,
+            huge_pages: [(2 << 20, 64 << 20), (1 << 30, 0)].into(),
+            apparmor: false,
+        };
+        let settings = Settings::below(Path::new("/var/lib/kubelet"), "n1");
+        let found = Found { memory: machine.memory, cpus: 1, huge_pages: machine.huge_pages.clone(), ..Found::default() };
+        let core = settings.core(&found);
+        let node = node_context(&settings, &machine, &found, &core, Some(Version::V1), BTreeMap::new());
+        assert_eq!(node.huge_page_sizes, ["2MB", "1GB"]);
+        assert_eq!(core.huge_pages, machine.huge_pages, "admission counts the same");
+        // Where the kernel counts swap, pods are bounded to none of it.
+        assert_eq!(node.swap, facts::has_swap_controller().then_some(Swap { limited: false, capacity: 1 << 30 }));
+    }
 }

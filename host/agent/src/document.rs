@@ -57,7 +57,7 @@ pub fn parse(bytes: &[u8]) -> Result<serde_json::Map<String, Value>, DocumentErr
         return Err(DocumentError::TooLarge);
     }
     let text = std::str::from_utf8(bytes).map_err(|e| DocumentError::NotText { offset: e.valid_up_to() })?;
-    let mut documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options()).map_err(syntax)?;
+    let mut documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options(false)).map_err(syntax)?;
     if documents.len() > 1 {
         return Err(DocumentError::Several { count: documents.len() });
     }
@@ -67,7 +67,13 @@ pub fn parse(bytes: &[u8]) -> Result<serde_json::Map<String, Value>, DocumentErr
     }
 }
 
-fn options() -> serde_saphyr::Options {
+/// The same with the booleans that only YAML 1.1 has (`y`, `on`, …) as the words that they are, for errors to show what stands there.
+pub fn as_written(bytes: &[u8]) -> Option<Value> {
+    let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_BYTES)?;
+    serde_saphyr::from_multiple_with_options(text, options(true)).ok()?.pop()
+}
+
+fn options(strict_booleans: bool) -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: 64,
@@ -80,6 +86,7 @@ fn options() -> serde_saphyr::Options {
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
+        strict_booleans: strict_booleans,
         legacy_octal_numbers: true,
         reject_unsupported_tags: true,
         with_snippet: false,
@@ -115,6 +122,13 @@ mod tests {
         check("{\n\t\"a\": [1, null]\n}", Ok(r#"{"a":[1,null]}"#));
         check("\u{feff}---\na: 1\r\n---\n# nothing more\n", Ok(r#"{"a":1}"#));
         check("x: &x {a: 1}\ny:\n  <<: *x\n  b: 2", Ok(r#"{"x":{"a":1},"y":{"b":2,"a":1}}"#));
+    }
+
+    #[test]
+    fn booleans_of_yaml_1_1_can_be_seen_as_written() {
+        let written = as_written(b"a: y\nb: [true, Off]").map(|value| value.to_string());
+        assert_eq!(written.as_deref(), Some(r#"{"a":"y","b":[true,"Off"]}"#));
+        assert_eq!(as_written(b"a: ["), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What this node would do with a pod, without doing it: defaults, class, cgroup values, the messages to the runtime.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -17,13 +17,14 @@ use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::volume;
 use polylet_runtime::cri::{ContainerConfig, PodSandboxConfig};
 use polylet_runtime::{
-    ContainerInputs, HandlerFeatures, ResolvConf, Translated, container_config, message_json, sandbox_config, spec_container,
+    ContainerInputs, HandlerFeatures, Translated, container_config, message_json, sandbox_config, spec_container,
 };
 use serde_json::{Value, json};
 
 use crate::config::Loaded;
 use crate::context::node_context;
 use crate::document::MAX_BYTES;
+use crate::resolv_conf;
 use crate::settings::{Found, Settings};
 use crate::source::{Origin, load};
 
@@ -68,7 +69,7 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
         bail!("{} is not a regular file of at most {MAX_BYTES} bytes", manifest.display());
     }
     let bytes = std::fs::read(manifest).with_context(|| format!("read {}", manifest.display()))?;
-    let place = manifest.to_string_lossy().into_owned();
+    let place = place_on_node(manifest, settings).to_string_lossy().into_owned();
     let origin = Origin { source: Source::File, place: &place, node_name: &settings.node_name, seen: jiff::Timestamp::now() };
     let object = match load(&bytes, &origin) {
         Ok(object) => Arc::new(object),
@@ -109,13 +110,15 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     let root = CgroupName::from_cgroupfs(&settings.cgroup_root);
     let parent = CgroupName::pod(&root, pod.uid.as_str(), placement.tier).path(Driver::Cgroupfs);
 
-    let text = std::fs::read_to_string(&settings.resolv_conf).ok();
+    let (dns, unread) = match resolv_conf::read(&settings.resolv_conf) {
+        Ok(dns) => (dns, None),
+        Err(error) => (None, Some(crate::perform::chain(&error))),
+    };
     let cgroups = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() { Version::V2 } else { Version::V1 };
     let handlers = [(String::new(), HandlerFeatures { recursive_read_only_mounts: true, user_namespaces: true })].into();
-    let resolv_conf = text.as_deref().map(ResolvConf::parse);
-    let node = node_context(settings, &machine, &found, &core, Some(cgroups), resolv_conf, handlers);
-    let sandbox = sandbox_config(&node, &pod, 0, &parent)?;
-    let mut warnings: Vec<String> = sandbox.warnings.iter().map(said).collect();
+    let node = node_context(settings, &machine, &found, &core, Some(cgroups), handlers);
+    let sandbox = sandbox_config(&node, &pod, 0, &parent, dns.as_ref())?;
+    let mut warnings: Vec<String> = unread.into_iter().chain(sandbox.warnings.iter().map(said)).collect();
     let mut containers = Vec::new();
     for (place, container) in pod.init_containers().chain(pod.app_containers()).enumerate() {
         let image =
@@ -143,6 +146,21 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
         containers.push((container.name.clone(), config.message));
     }
     Ok(Plan { object, placement, cgroup_parent: parent, limits, sandbox, containers, warnings, pod })
+}
+
+/// The path by which the node would know the manifest, which goes into the pod's UID: in its directory of manifests as the
+/// configuration names that; elsewhere, as if that other directory were configured.
+fn place_on_node(manifest: &Path, settings: &Settings) -> PathBuf {
+    let absolute: PathBuf = std::path::absolute(manifest).unwrap_or_else(|_| manifest.to_owned()).components().collect();
+    let (Some(directory), Some(name)) = (absolute.parent(), absolute.file_name()) else { return absolute };
+    let Ok(real) = directory.canonicalize() else { return absolute };
+    match &settings.static_pod_path {
+        Some(source) if source.canonicalize().is_ok_and(|source| source == real) => source.join(name),
+        Some(source) if source.canonicalize().is_ok_and(|source| source == real.join(name)) => source.clone(),
+        _ => real.join(name),
+    }
+    .components()
+    .collect()
 }
 
 /// The same as a JSON object, for people and tools.
@@ -214,6 +232,34 @@ mod tests {
         let container = &shown["containers"][1];
         assert_eq!(container["linux"]["resources"]["memoryLimitInBytes"], 64 << 20);
         assert!(container["envs"].as_array().unwrap().contains(&json!({"key": "K", "value": "v"})), "{container:#}");
+    }
+
+    /// The node's source reads files by their absolute paths.
+    #[test]
+    fn a_manifest_has_the_uid_that_the_node_gives_it_whatever_path_leads_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let real = directory.path().canonicalize().unwrap().join("real");
+        std::fs::create_dir_all(real.join("inner")).unwrap();
+        std::fs::write(
+            real.join("web.yaml"),
+            "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: a, image: i}]}}",
+        )
+        .unwrap();
+        let linked = directory.path().join("linked");
+        std::os::unix::fs::symlink(&real, &linked).unwrap();
+        let here = std::env::current_dir().unwrap();
+        let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let relative = up.join(real.strip_prefix("/").unwrap()).join("web.yaml");
+        let mut settings = Settings::below(directory.path(), "node-1");
+        for source in [None, Some(real.clone()), Some(linked.clone()), Some(linked.join("web.yaml"))] {
+            settings.static_pod_path = source.clone();
+            let known = source.unwrap_or_else(|| real.clone());
+            let mut node = crate::source::directory::Directory::new(&known, "node-1");
+            let pods = node.refresh(&crate::source::directory::Scope::All, jiff::Timestamp::now()).unwrap().pods.unwrap();
+            for path in [&relative, &real.join("inner/../web.yaml"), &linked.join("web.yaml"), &real.join("./web.yaml")] {
+                assert_eq!(plan(path, &settings).unwrap().pod.uid, pods[0].uid, "{} of {}", path.display(), known.display());
+            }
+        }
     }
 
     #[test]

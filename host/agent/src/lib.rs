@@ -3,7 +3,7 @@
 //! Reading order:
 //! - what the operator wrote: [`document`] (bytes → a tree, errors by field), [`flags`] and [`config`] (→ `Settings`)
 //! - what the operator wants to run: [`source`] (manifests → full sets of pods)
-//! - what the agent is: [`settings`] → [`boot`] → [`run`]; [`perform`] carries out effects, [`askers`] asks policies, [`tell`] says them
+//! - what the agent is: [`settings`] → [`boot`] → [`run`]; [`perform`] carries out effects (with [`resolv_conf`]), [`askers`] asks policies, [`tell`] says them
 //! - policies and people: [`policies`], [`admin`], [`cli`], [`explain`]
 
 pub mod admin;
@@ -18,6 +18,7 @@ pub mod flags;
 pub mod network;
 pub mod perform;
 pub mod policies;
+pub mod resolv_conf;
 pub mod run;
 pub mod sampling;
 pub mod settings;

@@ -20,12 +20,13 @@ use polylet_machine::{facts, hosts, logs, volume};
 use polylet_probe::{ExecEnd, exec_outcome, hook_http, probe};
 use polylet_runtime::cri::PodSandboxConfig;
 use polylet_runtime::{
-    Client, ContainerInputs, NodeContext, Operation, TranslateError, container_config, exec_probe_command, hostname,
-    sandbox_config, spec_container, target_of, verbs,
+    Client, ContainerInputs, NodeContext, Operation, ResolvConf, TranslateError, Translated, container_config,
+    exec_probe_command, hostname, sandbox_config, spec_container, target_of, verbs,
 };
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
+use crate::resolv_conf;
 use crate::sampling::Sampler;
 
 /// Everything that acts need. Shared by all tasks.
@@ -38,6 +39,8 @@ pub struct Performer {
     pub cgroups: Option<CgroupTree>,
     /// Parent of all pods where there are no cgroups per class.
     pub cgroup_root: String,
+    /// `resolvConf`; empty: none.
+    pub resolv_conf: String,
     /// Bears on pods' cgroups.
     pub limits: LimitOptions,
     /// Reads statistics.
@@ -142,7 +145,7 @@ impl Performer {
 
     async fn pull(&self, pod: &Arc<Pod>, image: &str) -> Result<Outcome, CallError> {
         let began = std::time::Instant::now();
-        let sandbox = self.sandbox_config(pod, 0, "", false)?;
+        let sandbox = self.sandbox_config(pod, 0, "", self.host_dns().await.unwrap_or_default().as_ref())?.message;
         let image = verbs::pull_image(&self.client, image, sandbox).await?;
         Ok(Outcome::Pulled { image, took: began.elapsed() })
     }
@@ -183,8 +186,21 @@ impl Performer {
     }
 
     async fn run_sandbox(&self, pod: &Arc<Pod>, attempt: u32, placement: &Placement) -> Result<Outcome, CallError> {
-        let config = self.sandbox_config(pod, attempt, &self.cgroup_parent(pod, placement.tier), true)?;
-        verbs::run_sandbox(&self.client, config, "").await.map(Outcome::Sandbox)
+        let dns = self.host_dns().await.map_err(|why| other("RunPodSandbox", &pod.desc(), why))?;
+        let translated = self.sandbox_config(pod, attempt, &self.cgroup_parent(pod, placement.tier), dns.as_ref())?;
+        // Told once for each sandbox, not for each container in it.
+        for (reason, text) in &translated.warnings {
+            tracing::warn!(target: "event", object = %pod.full_name(), reason, "{text}");
+        }
+        verbs::run_sandbox(&self.client, translated.message, "").await.map(Outcome::Sandbox)
+    }
+
+    /// What pods inherit now. A sandbox is not made without it; it has its own from then on, so that whatever only mentions the sandbox
+    /// does not depend on the file.
+    async fn host_dns(&self) -> Result<Option<ResolvConf>, String> {
+        let path = self.resolv_conf.clone();
+        let read = tokio::task::spawn_blocking(move || resolv_conf::read(&path).map_err(|error| chain(&error))).await;
+        read.map_err(|error| error.to_string())?
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of one act")]
@@ -239,7 +255,8 @@ impl Performer {
         )
         .map_err(bad)?
         .message;
-        let sandbox_config = self.sandbox_config(pod, 0, &self.cgroup_parent(pod, placement.tier), false)?;
+        let dns = self.host_dns().await.unwrap_or_default();
+        let sandbox_config = self.sandbox_config(pod, 0, &self.cgroup_parent(pod, placement.tier), dns.as_ref())?.message;
         verbs::create_container(&self.client, &pod.uid, sandbox, config, sandbox_config).await.map(Outcome::Container)
     }
 
@@ -410,14 +427,15 @@ impl Performer {
         Ok(layers.into_iter().map(|(uid, of)| (uid, Usage { bytes: of.bytes, inodes: of.inodes })).collect())
     }
 
-    fn sandbox_config(&self, pod: &Pod, attempt: u32, parent: &str, told: bool) -> Result<PodSandboxConfig, CallError> {
-        let translated = sandbox_config(&self.node, pod, attempt, parent)
-            .map_err(|error| error.into_call_error(Operation::RunPodSandbox, pod.desc()))?;
-        // Told once for each sandbox, not for each container in it.
-        for (reason, text) in translated.warnings.iter().filter(|_| told) {
-            tracing::warn!(target: "event", object = %pod.full_name(), reason, "{text}");
-        }
-        Ok(translated.message)
+    fn sandbox_config(
+        &self,
+        pod: &Pod,
+        attempt: u32,
+        parent: &str,
+        dns: Option<&ResolvConf>,
+    ) -> Result<Translated<PodSandboxConfig>, CallError> {
+        sandbox_config(&self.node, pod, attempt, parent, dns)
+            .map_err(|error| error.into_call_error(Operation::RunPodSandbox, pod.desc()))
     }
 
     fn cgroup_parent(&self, pod: &Pod, tier: QosClass) -> String {

@@ -33,6 +33,7 @@ use crate::boot::{Booted, boot};
 use crate::network::why_not_ready;
 use crate::perform::{Performer, UnderWay, chain};
 use crate::settings::Settings;
+use crate::source::adoption::Adoption;
 use crate::{policies, tell};
 
 /// Events that may wait. Whoever sends more waits.
@@ -46,7 +47,8 @@ const PULSE: Duration = Duration::from_secs(5);
 /// Whatever keeps it from starting; a running agent does not give up.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(&settings.node_name));
-    let Booted { lock, performer, store, ring, policies, node, runtime_version, hints } = boot(&settings, &metrics).await?;
+    let Booted { lock, performer, store, ring, policies, node, adoption, runtime_version, hints } =
+        boot(&settings, &metrics).await?;
     let (inbox, events) = mpsc::channel(INBOX);
     let (ask, asked) = mpsc::channel(16);
     let (askers, answered) = Askers::start(&policies).context("start the threads that ask policies")?;
@@ -68,7 +70,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     if let Some(address) = settings.health {
         tokio::spawn(polylet_server::serve_health(address, metrics.clone(), pulse.clone(), stop.clone()));
     }
-    spawn_manifests(&settings, inbox.clone());
+    spawn_manifests(&settings, adoption, inbox.clone());
     spawn_runtime(&performer, hints, inbox.clone());
 
     let agent = Agent {
@@ -301,13 +303,13 @@ impl Agent {
     }
 }
 
-fn spawn_manifests(settings: &Settings, inbox: mpsc::Sender<Event>) {
+fn spawn_manifests(settings: &Settings, adoption: Adoption, inbox: mpsc::Sender<Event>) {
     let source = polylet_core::pod::Source::File;
     let Some(path) = settings.static_pod_path.clone() else {
         tokio::spawn(async move { inbox.send(Event::Desired { source, pods: Vec::new() }).await });
         return;
     };
-    let directory = crate::source::directory::Directory::new(&path, &settings.node_name);
+    let directory = crate::source::directory::Directory::new(&path, &settings.node_name).adopting(adoption);
     let (out, mut reports) = mpsc::channel(4);
     tokio::spawn(crate::source::watch::watch(directory, settings.file_check, out));
     tokio::spawn(async move {

@@ -9,7 +9,7 @@ use polylet_core::id::PodUid;
 use polylet_core::paths::Paths;
 use polylet_core::pod::{Pod, QosClass};
 use polylet_core::sample::Sample;
-use polylet_machine::cgroup::CgroupTree;
+use polylet_machine::cgroup::{CgroupTree, Hierarchies};
 use polylet_machine::facts;
 use polylet_machine::stats::{self, Places, PodDisk, Usage, measure_disk};
 
@@ -53,20 +53,29 @@ impl Sampler {
     }
 
     /// One sampling of the pods that have been prepared. Disks are measured where `layers` are there: the pods' writable layers, as
-    /// the runtime tells them. Blocks. Without cgroups nothing can be told.
+    /// the runtime tells them. Blocks. Without pods' cgroups (`cgroupsPerQOS: false`) all but their statistics can be told.
     pub fn sample(&self, cgroups: Option<&CgroupTree>, prepared: &Prepared, layers: Option<&BTreeMap<PodUid, Usage>>) -> Sample {
         let now = facts::now();
-        let Some(cgroups) = cgroups else { return Sample { at: now.wall, ..Sample::default() } };
         let known: Vec<(Arc<Pod>, QosClass)> = locked(prepared).values().cloned().collect();
         let disk = self.disk(&known, layers);
         let pods: Vec<(PodUid, QosClass)> = known.into_iter().map(|(pod, tier)| (pod.uid.clone(), tier)).collect();
-        match locked(&self.0.sampler).sample(cgroups, &self.0.places, &pods, &disk, now) {
-            Ok(sample) => sample,
-            Err(error) => {
-                tracing::warn!(error = chain(&error), "no sampling");
-                Sample { at: now.wall, ..Sample::default() }
-            }
-        }
+        let nothing = |error: &dyn std::error::Error| {
+            tracing::warn!(error = chain(error), "no sampling");
+            Sample { at: now.wall, ..Sample::default() }
+        };
+        let found;
+        let machine = match cgroups {
+            Some(cgroups) => cgroups.hierarchies(),
+            None => match Hierarchies::find() {
+                Ok(machine) => {
+                    found = machine;
+                    &found
+                }
+                Err(error) => return nothing(&error),
+            },
+        };
+        let sampled = locked(&self.0.sampler).sample(machine, cgroups, &self.0.places, &pods, &disk, now);
+        sampled.unwrap_or_else(|error| nothing(&error))
     }
 
     fn disk(&self, known: &[(Arc<Pod>, QosClass)], layers: Option<&BTreeMap<PodUid, Usage>>) -> BTreeMap<PodUid, PodDisk> {
@@ -80,5 +89,23 @@ impl Sampler {
             *disk = Disk { measured: Some(Instant::now()), pods: measured };
         }
         disk.pods.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_need_no_cgroups_of_pods() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths =
+            Paths { root: dir.path().into(), pod_logs: dir.path().join("pods"), container_logs: dir.path().join("containers") };
+        let sampler = Sampler::new(&paths, (Some(dir.path().into()), None));
+        let sample = sampler.sample(None, &Prepared::default(), None);
+        for signal in ["memory.available", "nodefs.available", "imagefs.available", "pid.available"] {
+            assert!(sample.signals.contains_key(signal), "{signal}: {sample:?}");
+        }
+        assert_eq!(sample.facts.get("node.disk.layout"), Some(&0));
     }
 }

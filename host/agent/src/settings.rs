@@ -116,7 +116,7 @@ impl Default for PolicyBounds {
 }
 
 /// What the machine and the runtime add to the settings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
     /// Bytes.
     pub memory: u64,

@@ -3,10 +3,11 @@
 //! The way of a manifest, each step a function of its own: [`decode`] (bytes → `v1::Pod`, nothing in it ignored) → [`identity`] (name,
 //! UID, annotations) → [`defaults`] (what the API server would fill in) → [`validate`] (what it would refuse) → [`support`] (what a
 //! static pod may not ask for, and what this node cannot do yet). [`load`] is all of them; [`directory`] reads files, [`watch`] tells
-//! when to.
+//! when to. [`adoption`] lets a pod that another agent began run on.
 //!
-//! **Invariant:** a bad file harms nothing but itself; it is named once for each content it has.
+//! **Invariant:** a bad file harms nothing but itself; it is named once for each content it has, or for each reason why it cannot be read.
 
+pub mod adoption;
 pub mod decode;
 pub mod defaults;
 pub mod directory;
@@ -21,6 +22,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use polylet_core::pod::{PodError, Source};
 
+use self::adoption::Adoption;
+use self::identity::UidBy;
 use crate::document::DocumentError;
 use crate::document::field::FieldError;
 
@@ -39,13 +42,24 @@ pub struct Origin<'a> {
 
 /// A manifest's bytes as a pod that can run: decoded, named, defaulted and checked.
 pub fn load(bytes: &[u8], origin: &Origin<'_>) -> Result<v1::Pod, SourceError> {
+    load_adopting(bytes, origin, None)
+}
+
+/// As [`load`], where the pod may be one that runs already.
+pub fn load_adopting(bytes: &[u8], origin: &Origin<'_>, adoption: Option<&mut Adoption>) -> Result<v1::Pod, SourceError> {
     let mut pod = decode::decode(bytes, origin.place)?;
-    identity::identify(&mut pod, origin);
+    let uid_by = identity::identify(&mut pod, origin);
     defaults::default_pod(&mut pod);
     let mut errors = validate::validate(&pod);
     errors.extend(support::forbidden_references(&pod));
     errors.extend(support::unsupported(&pod));
-    if errors.is_empty() { Ok(pod) } else { Err(SourceError::fields(origin.place, errors)) }
+    if !errors.is_empty() {
+        return Err(SourceError::fields(origin.place, errors));
+    }
+    if let (Some(adoption), UidBy::Content) = (adoption, uid_by) {
+        adoption.adopt(&mut pod);
+    }
+    Ok(pod)
 }
 
 /// Why a manifest gives no pod. Every variant names the file.

@@ -30,12 +30,11 @@ mod name;
 mod remove;
 mod write;
 
-pub use hierarchy::Version;
+pub use hierarchy::{Hierarchies, Version};
 pub(crate) use limits::HUGE_PAGES;
 pub use limits::{LimitOptions, PodLimits, pod_limits};
 pub use name::{CgroupName, Driver};
 
-use hierarchy::Hierarchies;
 use write::Values;
 
 /// The node's cgroups.
@@ -186,9 +185,9 @@ impl CgroupTree {
         Some(self.dir_in(self.hierarchies.point(controller)?, &CgroupName::pods(&self.root)))
     }
 
-    /// Likewise for the whole machine.
-    pub fn machine_dir(&self, controller: &str) -> Option<&Path> {
-        self.hierarchies.point(controller)
+    /// Where the machine's own statistics are.
+    pub fn hierarchies(&self) -> &Hierarchies {
+        &self.hierarchies
     }
 
     /// The value for the runtime's `cgroup_parent`.

@@ -13,7 +13,7 @@ use polylet_core::pod::QosClass;
 use polylet_core::sample::{ContainerUsage, PodUsage, Reading, Sample};
 use polylet_core::time::{Mono, Now};
 
-use crate::cgroup::CgroupTree;
+use crate::cgroup::{CgroupTree, Hierarchies};
 use crate::facts;
 
 mod disk;
@@ -34,7 +34,7 @@ pub struct Places {
     pub node: PathBuf,
     /// imagefs: where the runtime keeps images, as it says itself.
     pub images: Option<PathBuf>,
-    /// containerfs: where the runtime keeps writable layers.
+    /// containerfs: where the runtime keeps writable layers. None: beside its images, as with every runtime that tells no other place.
     pub containers: Option<PathBuf>,
 }
 
@@ -66,27 +66,32 @@ impl Sampler {
         Self::default()
     }
 
-    /// One sampling: `pods` with the tiers that their cgroups stand in, and what the last [`measure_disk`] found.
+    /// One sampling: `pods` with the tiers that their cgroups stand in, and what the last [`measure_disk`] found. Without `tree`
+    /// (`cgroupsPerQOS: false`) pods have no cgroups whose statistics could be read; the machine's and those of disks are the same.
     pub fn sample(
         &mut self,
-        tree: &CgroupTree,
+        machine: &Hierarchies,
+        tree: Option<&CgroupTree>,
         places: &Places,
         pods: &[(PodUid, QosClass)],
         disk: &BTreeMap<PodUid, PodDisk>,
         now: Now,
     ) -> Result<Sample, StatsError> {
         let mut sample = Sample { at: now.wall, ..Sample::default() };
-        self.memory(tree, &mut sample)?;
+        Self::memory(machine, &mut sample)?;
+        if let Some(tree) = tree {
+            Self::memory_of_pods(tree, &mut sample);
+        }
         Self::file_systems(places, &mut sample)?;
         Self::processes(&mut sample)?;
         pressure::of_machine(&mut sample);
-        self.cpu(tree, now, &mut sample);
+        self.cpu(machine, now, &mut sample);
         sample.facts.insert("node.uptime".to_owned(), signed(now.mono.0));
 
         let before = std::mem::take(self);
         self.machine = before.machine;
         for (uid, tier) in pods {
-            let usage = self.pod(tree, uid, *tier, &before, now.mono);
+            let usage = tree.map(|tree| self.pod(tree, uid, *tier, &before, now.mono)).unwrap_or_default();
             let disk = disk.get(uid);
             let layers = disk.and_then(|disk| disk.layers);
             sample.pods.insert(
@@ -142,11 +147,11 @@ impl Sampler {
         }
     }
 
-    fn memory(&self, tree: &CgroupTree, sample: &mut Sample) -> Result<(), StatsError> {
+    fn memory(machine: &Hierarchies, sample: &mut Sample) -> Result<(), StatsError> {
         let meminfo = read("/proc/meminfo".as_ref())?;
         let of = |key| facts::kilobytes(&meminfo, key).unwrap_or(0);
-        let dir = tree.machine_dir("memory").unwrap_or(Path::new("/sys/fs/cgroup"));
-        let machine = memory::of_machine(tree.version(), dir)?;
+        let dir = machine.point("memory").unwrap_or(Path::new("/sys/fs/cgroup"));
+        let machine = memory::of_machine(machine.version(), dir)?;
         let (capacity, working_set) = (of("MemTotal"), machine.working_set);
         let available = capacity.saturating_sub(working_set);
         sample.signals.insert("memory.available".to_owned(), Reading { available, capacity: available + working_set });
@@ -157,9 +162,12 @@ impl Sampler {
         fact(sample, "node.memory.swap.capacity", swap);
         fact(sample, "node.memory.swap.available", swap_free);
         fact(sample, "node.memory.swap.usage", swap.saturating_sub(swap_free));
+        Ok(())
+    }
 
+    fn memory_of_pods(tree: &CgroupTree, sample: &mut Sample) {
         let Some(pods) = tree.pods_root_dir("memory").and_then(|dir| memory::of_cgroup(tree.version(), &dir).ok()) else {
-            return Ok(());
+            return;
         };
         fact(sample, "node.memory.pods.working-set", pods.working_set);
         if let Some(limit) = pods.limit {
@@ -168,14 +176,14 @@ impl Sampler {
             let reading = Reading { available, capacity: available + pods.working_set };
             sample.signals.insert("allocatableMemory.available".to_owned(), reading);
         }
-        Ok(())
     }
 
     fn file_systems(places: &Places, sample: &mut Sample) -> Result<(), StatsError> {
         let node = Space::of(&places.node)?;
         put_space(sample, "nodefs", "disk", &node);
         // The runtime may be down and its directory not there yet: those signals are then left out.
-        let [images, containers] = [&places.images, &places.containers].map(|path| Space::of(path.as_ref()?).ok());
+        let containers = places.containers.as_ref().or(places.images.as_ref());
+        let [images, containers] = [places.images.as_ref(), containers].map(|path| Space::of(path?).ok());
         for (signal, name, space) in [("imagefs", "image-disk", &images), ("containerfs", "container-disk", &containers)] {
             if let Some(space) = space {
                 put_space(sample, signal, name, space);
@@ -202,8 +210,8 @@ impl Sampler {
         Ok(())
     }
 
-    fn cpu(&mut self, tree: &CgroupTree, now: Now, sample: &mut Sample) {
-        let used = tree.machine_dir(processes::CPU).and_then(|dir| processes::cpu_nanos(tree.version(), dir));
+    fn cpu(&mut self, machine: &Hierarchies, now: Now, sample: &mut Sample) {
+        let used = machine.point(processes::CPU).and_then(|dir| processes::cpu_nanos(machine.version(), dir));
         if let (Some(before), Some(used)) = (self.machine, used)
             && let Some(millicores) = rate(before, (now.mono, used))
         {

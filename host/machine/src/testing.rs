@@ -13,17 +13,13 @@ pub(crate) fn pod(spec: &str) -> Arc<Pod> {
     Arc::new(Pod::parse(Arc::new(object), Source::Api, Wall(0)).unwrap_or_else(|error| panic!("{error}: {text}")))
 }
 
-/// Runs a test in a mount namespace of its own, so that the machine's mounts stay as they are however it ends; not at all where
-/// that is not allowed.
+/// Runs a test in a mount namespace of its own, so that the machine's mounts stay as they are however it ends. Needs root.
 pub(crate) fn own_mounts(test: fn()) {
     let thread = std::thread::spawn(move || {
         // Deprecated because a thread that leaves its process's table of files can confuse others; this one keeps it.
         #[allow(deprecated)]
         let alone = rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS);
-        if let Err(error) = alone {
-            eprintln!("no mount namespace of our own ({error}): left out");
-            return;
-        }
+        alone.unwrap_or_else(|error| panic!("this test needs a mount namespace of its own ({error}): run it as root"));
         let private = rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC;
         rustix::mount::mount_change("/", private).expect("make mounts private");
         test();

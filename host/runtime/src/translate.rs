@@ -53,8 +53,6 @@ pub struct NodeContext {
     pub cluster_dns: Vec<String>,
     /// `clusterDomain`, possibly empty.
     pub cluster_domain: String,
-    /// What the file `resolvConf` says; None where that setting is empty.
-    pub resolv_conf: Option<ResolvConf>,
     /// `cpuCFSQuota`: whether CPU limits are enforced.
     pub cpu_cfs_quota: bool,
     /// `cpuCFSQuotaPeriod`, in microseconds.

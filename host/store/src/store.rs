@@ -385,7 +385,7 @@ fn keys_of(image: &Image, uid: &PodUid) -> Vec<Key> {
     let of_pod = |key: &&Key| match key {
         Key::Pod(u) => u == uid,
         Key::Policy { bucket, .. } => bucket == uid.as_str(),
-        // The manifest may be back before anything else takes the UID; who has not been seen again by then is dropped at the next start.
+        // The manifest may come back with the same content; an entry that nobody knows any more is dropped at the next start.
         Key::Adopted(_) => false,
     };
     image.keys().filter(of_pod).cloned().collect()

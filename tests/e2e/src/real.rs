@@ -78,6 +78,24 @@ impl Node {
         self.runtime.block_on(self.cri.stop_pod_sandbox(id)).expect("stop the sandbox");
     }
 
+    /// Runs a sandbox, as another agent would; its id.
+    ///
+    /// # Panics
+    /// When the runtime refuses.
+    pub fn run_sandbox(&self, config: cri::PodSandboxConfig) -> String {
+        self.runtime.block_on(self.cri.run_pod_sandbox(config, "")).expect("run the sandbox")
+    }
+
+    /// Makes and starts a container in it; its id.
+    ///
+    /// # Panics
+    /// When the runtime refuses.
+    pub fn run_container(&self, sandbox: &str, config: cri::ContainerConfig, pod: cri::PodSandboxConfig) -> String {
+        let id = self.runtime.block_on(self.cri.create_container(sandbox, config, pod)).expect("make the container");
+        self.runtime.block_on(self.cri.start_container(&id)).expect("start the container");
+        id
+    }
+
     /// The cgroup of a pod of this class: `burstable`, `besteffort`, or empty for a guaranteed one.
     pub fn pod_cgroup(&self, class: &str, uid: &str) -> Cgroup {
         let tier = if class.is_empty() { String::new() } else { format!("{class}/") };

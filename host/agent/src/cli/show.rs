@@ -52,7 +52,7 @@ pub(super) fn pods(pods: &Value, now: Timestamp, wide: bool) -> String {
             restarts.to_string(),
             started.map(|started| age(now.duration_since(started).as_secs())).unwrap_or_default(),
             next.map(|(name, ms, _)| format!("{name} in {:.1} s", ms as f64 / 1000.0)).unwrap_or_default(),
-            next.map(|(_, _, c)| why(c)).unwrap_or_default(),
+            next.map(|(_, _, c)| why(c, wide)).unwrap_or_default(),
             probes.join(" "),
             text(&status["podIP"]),
         ]);
@@ -78,10 +78,12 @@ fn age(seconds: i64) -> String {
     }
 }
 
-/// What the policy said of a wait; the default says nothing but how long.
-fn why(container: &Value) -> String {
+/// What the policy said of a wait, its beginning where there is little room; the default says nothing but how long.
+fn why(container: &Value, wide: bool) -> String {
+    const ROOM: usize = 48;
     match (text(&container["restartReason"]), container["restartDelay"].as_u64()) {
         (reason, Some(ms)) if reason.is_empty() => format!("waits {:.0} s", ms as f64 / 1000.0),
+        (reason, _) if !wide && reason.chars().count() > ROOM => reason.chars().take(ROOM - 1).chain(['…']).collect(),
         (reason, _) => reason,
     }
 }

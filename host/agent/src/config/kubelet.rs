@@ -1,7 +1,7 @@
 //! `KubeletConfiguration` v1beta1: every field, its default, and how far this node honours it.
 //!
 //! The rule of the last column: what a node would do other than it was told to is refused; what has nothing to act on (no HTTPS endpoint, no
-//! API server) or only costs comfort is accepted with a warning.
+//! API server) or only costs comfort is accepted with a warning wherever it is written, unless the value switches it off.
 
 use super::schema::Shape::{
     Bool, BoolMap, Duration, DurationOrNanos, Float, Int, Ints, Ip, Ips, Object, Objects, OneOf, Path, Quantity, Reservation,
@@ -357,7 +357,17 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_accepted_without_a_word() {
+    fn every_default_is_accepted_and_named_where_it_promises_what_is_not_there() {
+        fn promises(fields: &[Field], at: &At) -> Vec<String> {
+            let one = |field: &Field| match (&field.shape, &field.stand) {
+                (Object(inner), _) => promises(inner, &at.child(field.name)),
+                (_, Ignored(_)) if !matches!(field.default, "null" | "''" | "'0'" | "0" | "0s" | "false") => {
+                    vec![at.child(field.name).as_str().to_owned()]
+                }
+                _ => vec![],
+            };
+            fields.iter().flat_map(one).collect()
+        }
         fn all(fields: &[Field]) -> Map<String, Value> {
             let entry = |field: &Field| match field.shape {
                 Object(inner) => (field.name.to_owned(), Value::Object(all(inner))),
@@ -367,6 +377,9 @@ mod tests {
         }
         let (mut errors, mut warnings) = (Findings::default(), Findings::default());
         check(&all(FIELDS), FIELDS, &At::root(), &mut errors, &mut warnings);
-        assert_eq!((errors.0, warnings.0), (vec![], vec![]));
+        assert_eq!(errors.0, []);
+        let named: Vec<String> = warnings.0.into_iter().map(|warning| warning.field).collect();
+        assert_eq!(named, promises(FIELDS, &At::root()));
+        assert!(named.iter().any(|name| name == "imageGCHighThresholdPercent"), "{named:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `PolyletConfiguration` v1alpha1: what this agent has beyond the kubelet. Every field may be left out.
+//! `PolyletConfiguration` v1alpha1: what this agent has beyond the kubelet. Every field may be left out. CONFIGURATION.md tells operators.
 
 use std::path::Path;
 
@@ -57,5 +57,39 @@ pub(super) fn apply(map: &Map<String, Value>, settings: &mut Settings) {
     own.evict_static = flag("evictStatic", own.evict_static);
     if let Some(mercy) = bounds.get("probeMercy").and_then(Value::as_str).and_then(|text| duration::parse(text).ok()) {
         own.probe_mercy = mercy;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// Fields that hold no others, by their place in the file.
+    fn leaves(fields: &[Field], before: &str) -> Vec<(String, &'static str)> {
+        let below = |field: &Field| match field.shape {
+            Object(inner) => leaves(inner, &format!("{before}{}.", field.name)),
+            _ => vec![(format!("{before}{}", field.name), field.default)],
+        };
+        fields.iter().flat_map(below).collect()
+    }
+
+    #[test]
+    fn every_field_is_in_the_document_with_its_default() {
+        let document = include_str!("../../../../CONFIGURATION.md");
+        let rows: Vec<Vec<&str>> =
+            document.lines().filter_map(|line| line.strip_prefix("| `")).map(|row| row.split(" | ").collect()).collect();
+        let found: Vec<(&str, &str)> = rows.iter().map(|row| (row[0].trim_end_matches('`'), row[1].trim_matches('`'))).collect();
+        let settings = Settings::below("/var/lib/kubelet", "n1");
+        let below = |path: &PathBuf| path.strip_prefix("/var/lib/kubelet").unwrap().display().to_string();
+        let paths = [&settings.policy_dir, &settings.policy_cache, &settings.state_dir, &settings.admin_socket].map(below);
+        let mut paths = paths.iter().map(String::as_str);
+        let expected = leaves(FIELDS, "");
+        let expected = expected.iter().map(|(name, default)| match *default {
+            "''" => (name.as_str(), paths.next().unwrap()),
+            default => (name.as_str(), default),
+        });
+        assert_eq!(found, expected.collect::<Vec<_>>());
     }
 }

@@ -75,7 +75,7 @@ pub(super) enum Stand {
     Only(&'static [&'static str], &'static str),
     /// Not yet, and a node that went on would do something else than it was told: another value than the default is an error.
     Refused(&'static str),
-    /// Not yet, or it has nothing to act on: another value than the default is a warning.
+    /// Not yet, or it has nothing to act on: whatever is written is a warning, but for a value that asks for nothing.
     Ignored(&'static str),
 }
 
@@ -112,8 +112,10 @@ fn check_stand(value: &Value, field: &Field, at: &At, errors: &mut Findings, war
             let list: Vec<String> = values.iter().filter(|v| !v.is_empty()).map(|v| format!("{v:?}")).collect();
             errors.invalid(at, value.clone(), format!("not supported yet ({missing}): only {} is", list.join(", ")));
         }
-        _ if is_default => {}
+        Stand::Refused(_) if is_default => {}
         Stand::Refused(missing) => errors.invalid(at, value.clone(), format!("not supported yet ({missing}): {only_default}")),
+        Stand::Ignored(_) if asks_for_nothing(value) => {}
+        // At its default too: whoever writes it counts on it.
         Stand::Ignored(reason) => warnings.ignored(at, value.clone(), *reason),
     }
 }
@@ -139,6 +141,11 @@ pub(super) fn is_zero(value: &Value) -> bool {
         Value::Array(list) => list.is_empty(),
         Value::Object(map) => map.is_empty(),
     }
+}
+
+/// Off, none, zero: what a node that does not have the feature does anyway.
+fn asks_for_nothing(value: &Value) -> bool {
+    is_zero(value) || matches!(value, Value::Bool(false)) || value.as_str().is_some_and(|text| quantity::milli(text) == Ok(0))
 }
 
 fn same(field: &Field, a: &Value, b: &Value) -> bool {

@@ -178,7 +178,7 @@ fn all_problems_come_together_and_name_their_layer() {
 
 #[test]
 fn what_has_no_effect_is_a_warning() {
-    let world = World::new().config("rotateCertificates: true\nport: 10250\nauthentication: {x509: {clientCAFile: ca.crt}}\n");
+    let world = World::new().config("rotateCertificates: true\nauthentication: {x509: {clientCAFile: ca.crt}}\n");
     world.problems(&[
         "config.yaml: rotateCertificates: true has no effect: this node talks to no API server yet",
         "config.yaml: authentication.x509.clientCAFile: \"ca.crt\" has no effect: this node serves no kubelet HTTPS endpoint yet",
@@ -192,13 +192,30 @@ fn what_has_no_effect_is_a_warning() {
         "config.yaml: port: 10251 has no effect: this node serves no kubelet HTTPS endpoint yet",
         "config.yaml: registerWithTaints: [{\"key\":\"a\",\"effect\":\"NoSchedule\"}] has no effect: this node talks to no API server yet",
         "config.yaml: tracing.endpoint: \"x:1\" has no effect: this node exports no traces yet",
-        "config.yaml: tracing.samplingRatePerMillion: 0 has no effect: this node exports no traces yet",
         "config.yaml: tlsMinVersion: \"VersionTLS12\" has no effect: this node serves no kubelet HTTPS endpoint yet",
         "config.yaml: tlsCipherSuites: [\"TLS_AES_128_GCM_SHA256\"] has no effect: this node serves no kubelet HTTPS endpoint yet",
         "config.yaml: logging.flushFrequency: 10000000000 has no effect: log lines are written at once, and all to one stream",
         "config.yaml: logging.vmodule: [{\"filePattern\":\"a\",\"verbosity\":1}] has no effect: there are no Go files to choose from",
         "config.yaml: logging.options.json.infoBufferSize: \"1\" has no effect: log lines are written at once, and all to one stream",
     ]);
+}
+
+#[test]
+fn what_has_no_effect_is_named_at_its_default_too_unless_it_is_switched_off() {
+    let world = World::new().config(
+        "containerLogMaxSize: 10Mi\nimageGCHighThresholdPercent: 85\nregistryPullQPS: 5\nenableServer: true\nstreamingConnectionIdleTimeout: 4h\n",
+    );
+    world.problems(&[
+        "config.yaml: containerLogMaxSize: \"10Mi\" has no effect: this node rotates no container logs yet",
+        "config.yaml: imageGCHighThresholdPercent: 85 has no effect: this node collects no unused images yet",
+        "config.yaml: registryPullQPS: 5 has no effect: this node does not limit the rate of pulls yet, only their number",
+        "config.yaml: enableServer: true has no effect: this node serves no kubelet HTTPS endpoint yet",
+        "config.yaml: streamingConnectionIdleTimeout: \"4h\" has no effect: this node serves no kubelet HTTPS endpoint yet",
+    ]);
+    let off = "enableServer: false\nregisterNode: false\nregistryPullQPS: 0\nimageMaximumGCAge: 0s\npodCIDR: ''\ntlsCipherSuites: []\n\
+               readOnlyPort: 0\nauthentication: {anonymous: {enabled: false}, x509: {clientCAFile: ''}}\n\
+               logging: {options: {json: {infoBufferSize: '0'}}}\n";
+    World::new().config(off).problems(&[]);
 }
 
 #[test]

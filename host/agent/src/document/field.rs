@@ -131,6 +131,11 @@ impl Findings {
         self.add(at, Problem::Invalid { value: shown(&value.into()), detail: detail.into() });
     }
 
+    /// Likewise for a value that the file writes in other words.
+    pub fn invalid_as_written(&mut self, at: &At, value: &Value, written: &str, detail: impl Into<String>) {
+        self.add(at, Problem::Invalid { value: format!("{} (written {written})", shown(value)), detail: detail.into() });
+    }
+
     /// The value is right, and changes nothing: a warning.
     pub fn ignored(&mut self, at: &At, value: impl Into<Value>, why: impl Into<String>) {
         self.add(at, Problem::Ignored { value: shown(&value.into()), why: why.into() });

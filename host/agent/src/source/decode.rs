@@ -1,7 +1,7 @@
 //! Bytes of a manifest → the API object, with nothing in it ignored.
 //!
 //! The API types skip what they do not know and stop at the first value of a wrong type. Here every unknown field and every such value is
-//! named by its path, together.
+//! named by its path, together; of values of a wrong type the first hundred, since each takes another reading of the whole.
 
 use std::fmt;
 
@@ -12,7 +12,10 @@ use serde_path_to_error::Segment;
 
 use super::SourceError;
 use crate::document::field::{At, Findings};
-use crate::document::{parse, suggest};
+use crate::document::{as_written, parse, suggest};
+
+/// Values of a wrong type that are named.
+const MOST_WRONG: usize = 100;
 
 /// One `v1` Pod as YAML or JSON. `file` is only named in errors.
 pub fn decode(bytes: &[u8], file: &str) -> Result<v1::Pod, SourceError> {
@@ -24,7 +27,7 @@ pub fn decode(bytes: &[u8], file: &str) -> Result<v1::Pod, SourceError> {
     }
     let mut tree = Value::Object(map);
     numbers_to_quantities(&mut tree);
-    let pod = typed(tree, &mut findings);
+    let pod = typed(tree, bytes, &mut findings);
     match pod {
         Some(pod) if findings.0.is_empty() => Ok(pod),
         _ => Err(SourceError::fields(file, findings.0)),
@@ -70,7 +73,12 @@ fn number_to_text(value: &mut Value) {
 }
 
 /// The typed object, once every value of a wrong type has been named and set aside.
-fn typed(mut tree: Value, findings: &mut Findings) -> Option<v1::Pod> {
+fn typed(mut tree: Value, bytes: &[u8], findings: &mut Findings) -> Option<v1::Pod> {
+    // What a value is replaced by, once it has been named, until the type at its place takes one.
+    let stand_ins =
+        || [Value::Null, Value::from(""), Value::Object(Map::new()), Value::Array(Vec::new()), Value::from(0)].into_iter();
+    let mut set_aside = (At::root(), stand_ins());
+    let mut written = None;
     loop {
         let mut unknown = Vec::new();
         let mut note = |path: serde_ignored::Path<'_>| unknown.push(segments(&path));
@@ -84,13 +92,25 @@ fn typed(mut tree: Value, findings: &mut Findings) -> Option<v1::Pod> {
             }
             Err(error) => {
                 let path: Vec<Step> = error.path().iter().filter_map(step).collect();
-                let value = descend(&mut tree, &path).filter(|value| !value.is_null());
-                let Some(value) = value else {
-                    findings.invalid(&written(&path), Value::Null, error.inner().to_string());
+                let at = place(&path);
+                let detail = expected(&error.inner().to_string());
+                let Some(value) = descend(&mut tree, &path) else {
+                    findings.invalid(&at, Value::Null, detail);
                     return None;
                 };
-                findings.invalid(&written(&path), redacted(&path, value), expected(&error.inner().to_string()));
-                *value = Value::Null;
+                if set_aside.0 != at || findings.0.is_empty() {
+                    let shown = redacted(&path, value);
+                    let words = shown.is_boolean().then(|| written.get_or_insert_with(|| as_written(bytes).unwrap_or_default()));
+                    match words.and_then(|all| descend(all, &path)).and_then(|word| word.as_str()) {
+                        Some(word) => findings.invalid_as_written(&at, &shown, word, detail),
+                        None => findings.invalid(&at, shown, detail),
+                    }
+                    if findings.0.len() == MOST_WRONG {
+                        return None;
+                    }
+                    set_aside = (at, stand_ins());
+                }
+                *value = set_aside.1.next()?;
             }
         }
     }
@@ -124,7 +144,7 @@ fn segments(path: &serde_ignored::Path<'_>) -> Vec<Step> {
     steps
 }
 
-fn written(path: &[Step]) -> At {
+fn place(path: &[Step]) -> At {
     path.iter().fold(At::root(), |at, step| match step {
         Step::Field(name) => at.child(name),
         Step::Index(index) => at.index(*index),
@@ -174,7 +194,7 @@ fn name_unknown(path: &[Step], findings: &mut Findings) {
         Some(place) => format!("it belongs into {place}"),
         None => suggest::did_you_mean(name, here.iter().copied()),
     };
-    findings.unknown(&written(path), detail);
+    findings.unknown(&place(path), detail);
 }
 
 /// Where a field that stands in the wrong place belongs.
@@ -297,6 +317,14 @@ mod tests {
     }
 
     #[test]
+    fn a_file_full_of_mistakes_ends_in_time() {
+        let labels: String = (0..5000).map(|n| format!("l{n}: yes, ")).collect();
+        let manifest = format!("{{apiVersion: v1, kind: Pod, metadata: {{labels: {{{labels}}}}}}}");
+        let Err(SourceError::Fields { errors, .. }) = decode(manifest.as_bytes(), "f") else { panic!("no label is a text") };
+        assert_eq!(errors.len(), MOST_WRONG);
+    }
+
+    #[test]
     fn only_a_pod_is_a_manifest() {
         check(
             "{apiVersion: apps/v1, kind: Deployment}",
@@ -327,7 +355,21 @@ mod tests {
         );
         check(
             "{apiVersion: v1, kind: Pod, spec: {containers: [null]}}",
-            &["spec.containers[0]: Invalid value: null: invalid type: null, expected Container"],
+            &["spec.containers[0]: Invalid value: null: must be a mapping (Container)"],
+        );
+        // Where nothing may stand in for it, too: once, in the words of the file, and what follows is still named.
+        check(
+            "apiVersion: v1\nkind: Pod\nmetadata: {labels: {a: y, b: true, c: 5}}\nspec:\n  containers: [{name: c, args: [on, 'y']}, 7]\n  \
+             hostNetwork: maybe\n  nosuch: x\n",
+            &[
+                "metadata.labels.a: Invalid value: true (written y): must be a string: put it in quotes",
+                "metadata.labels.b: Invalid value: true: must be a string: put it in quotes",
+                "metadata.labels.c: Invalid value: 5: must be a string: put it in quotes",
+                "spec.containers[0].args[0]: Invalid value: true (written on): must be a string: put it in quotes",
+                "spec.containers[1]: Invalid value: 7: must be a mapping (Container)",
+                "spec.hostNetwork: Invalid value: \"maybe\": must be true or false",
+                "spec.nosuch: Unknown field",
+            ],
         );
         check("{apiVersion: v1, kind: Pod, spec: [x]}", &["spec: Invalid value: [\"x\"]: must be a mapping (PodSpec)"]);
         check(

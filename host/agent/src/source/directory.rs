@@ -2,12 +2,12 @@
 //!
 //! **Invariants:** a directory that was never there is an empty one; one that is gone, or cannot be read, is not: what it declared stays. While a file exists
 //! but is bad, the pod of its last good content stays. (The kubelet drops it; here a slip while editing ends nothing.) One file's fault
-//! is told once for each content.
+//! is told once for each content, or for each reason why there is none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -18,15 +18,16 @@ use jiff::Timestamp;
 use polylet_core::pod::{Pod, Source};
 use polylet_core::time::Wall;
 
+use super::adoption::Adoption;
 use super::identity::SEEN_ANNOTATION;
-use super::{Origin, SourceError, load};
+use super::{Origin, SourceError, load_adopting};
 use crate::document::MAX_BYTES;
 
 /// Manifests at a path, and what was read of them so far.
-#[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
     node_name: String,
+    adoption: Option<Adoption>,
     files: BTreeMap<PathBuf, Entry>,
     /// What was told last; None before the path could be read for the first time.
     told: Option<Vec<Arc<Pod>>>,
@@ -64,6 +65,8 @@ struct Entry {
     pod: Option<Arc<Pod>>,
     /// The file that declares the same pod, where that has been told.
     taken_by: Option<PathBuf>,
+    /// Its pod was among those that were told last.
+    declares: bool,
 }
 
 impl Directory {
@@ -74,11 +77,17 @@ impl Directory {
         Self {
             path,
             node_name: node_name.to_owned(),
+            adoption: None,
             files: BTreeMap::new(),
             told: None,
             was_directory: false,
             unreadable: false,
         }
+    }
+
+    /// Where pods that run already may be what the manifests declare.
+    pub fn adopting(self, adoption: Adoption) -> Self {
+        Self { adoption: Some(adoption), ..self }
     }
 
     /// Where the manifests are.
@@ -111,6 +120,8 @@ impl Directory {
         let news = !unheard && !self.told.as_ref().is_some_and(same);
         if news {
             self.told = Some(pods.clone());
+            // What none of them declares is ended from now on.
+            self.adoption.iter_mut().for_each(Adoption::close);
         }
         (news || !problems.is_empty()).then(|| Report { pods: news.then_some(pods), problems })
     }
@@ -132,8 +143,10 @@ impl Directory {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound && !path.is_symlink() => return,
             Err(cause) => {
                 let entry = self.files.entry(path.to_owned()).or_default();
-                // Zero is no content's hash but that of an unreadable file; a kind of error is told once.
-                if entry.content.replace(0) != Some(0) {
+                // What was seen last is not what is there now: once it can be read again, it is.
+                entry.stamp = None;
+                let why = unreadable(path, &cause);
+                if entry.content.replace(why) != Some(why) {
                     problems.push(kept(SourceError::Read { file: path.to_owned(), cause }, entry));
                 }
                 return;
@@ -145,7 +158,7 @@ impl Directory {
             return;
         }
         entry.taken_by = None;
-        match pod_of(&read.bytes, path, &self.node_name, now, entry.pod.as_ref()) {
+        match pod_of(&read.bytes, path, &self.node_name, now, entry.pod.as_ref(), self.adoption.as_mut()) {
             Ok(pod) => entry.pod = Some(pod),
             Err(error) => problems.push(kept(error, entry)),
         }
@@ -161,11 +174,15 @@ impl Directory {
         Content::read(path).map(Some)
     }
 
-    /// The pods of all files in the order of their names; of two that are the same pod, the first.
+    /// The pods of all files, in the order of their names. Of two that are the same pod, the one that was told before, since a copy beside
+    /// it should end nothing; else the first.
     fn assemble(&mut self, problems: &mut Vec<SourceError>) -> Vec<Arc<Pod>> {
-        let mut pods: Vec<Arc<Pod>> = Vec::new();
+        let mut pods: Vec<(PathBuf, Arc<Pod>)> = Vec::new();
         let mut names: BTreeMap<String, PathBuf> = BTreeMap::new();
-        for (path, entry) in &mut self.files {
+        let mut files: Vec<(&PathBuf, &mut Entry)> = self.files.iter_mut().collect();
+        files.sort_by_key(|(_, entry)| !entry.declares);
+        for (path, entry) in files {
+            entry.declares = false;
             let Some(pod) = &entry.pod else { continue };
             let (name, uid) = (format!("name {}", pod.full_name()), format!("uid {}", pod.uid));
             let taken = [("metadata.name", &name), ("metadata.uid", &uid)]
@@ -181,12 +198,21 @@ impl Directory {
                 continue;
             }
             entry.taken_by = None;
+            entry.declares = true;
             names.insert(name, path.clone());
             names.insert(uid, path.clone());
-            pods.push(pod.clone());
+            pods.push((path.clone(), pod.clone()));
         }
-        pods
+        pods.sort_by(|(one, _), (other, _)| one.cmp(other));
+        pods.into_iter().map(|(_, pod)| pod).collect()
     }
+}
+
+/// Stands for the content of a file that cannot be read, and why; no content looks like it.
+fn unreadable(path: &Path, cause: &io::Error) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (cause.to_string(), fs::read_link(path).ok()).hash(&mut hasher);
+    hasher.finish() & !1
 }
 
 /// The error, and what becomes of the pod that the file held before.
@@ -204,9 +230,11 @@ fn pod_of(
     node_name: &str,
     now: Timestamp,
     before: Option<&Arc<Pod>>,
+    adoption: Option<&mut Adoption>,
 ) -> Result<Arc<Pod>, SourceError> {
     let place = path.to_string_lossy();
-    let mut object = load(bytes, &Origin { source: Source::File, place: &place, node_name, seen: now })?;
+    let origin = Origin { source: Source::File, place: &place, node_name, seen: now };
+    let mut object = load_adopting(bytes, &origin, adoption)?;
     let before = before.filter(|before| object.metadata.uid.as_deref() == Some(before.uid.as_str()));
     if let (Some(before), Some(annotations)) = (before, object.metadata.annotations.as_mut()) {
         // Still the same pod: it was first seen when it was first seen.

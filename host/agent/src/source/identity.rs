@@ -18,11 +18,10 @@ pub const HASH_ANNOTATION: &str = "kubernetes.io/config.hash";
 ///
 /// The UID is made from the pod as decoded, before anything is filled in: the same manifest keeps its UID when its comments, its layout or
 /// our defaults change, and gets another one when its content, its node or its place does. A UID that the manifest states is kept.
-pub fn identify(pod: &mut v1::Pod, origin: &Origin<'_>) {
-    if pod.metadata.uid.as_deref().unwrap_or_default().is_empty() {
-        pod.metadata.uid = Some(uid(pod, origin));
-    }
-    let uid = pod.metadata.uid.clone().unwrap_or_default();
+pub fn identify(pod: &mut v1::Pod, origin: &Origin<'_>) -> UidBy {
+    let stated = pod.metadata.uid.take().filter(|uid| !uid.is_empty());
+    let by = if stated.is_some() { UidBy::Manifest } else { UidBy::Content };
+    let uid = stated.unwrap_or_else(|| uid(pod, origin));
 
     let meta = &mut pod.metadata;
     // A missing name stays missing, for validation to name it.
@@ -36,7 +35,7 @@ pub fn identify(pod: &mut v1::Pod, origin: &Origin<'_>) {
     let source = if origin.source == Source::Http { "http" } else { "file" };
     annotations.insert(SOURCE_ANNOTATION.to_owned(), source.to_owned());
     annotations.insert(SEEN_ANNOTATION.to_owned(), origin.seen.to_string());
-    annotations.insert(HASH_ANNOTATION.to_owned(), uid);
+    set_uid(pod, &uid);
 
     let spec = pod.spec.get_or_insert_default();
     spec.node_name = Some(origin.node_name.to_owned());
@@ -49,9 +48,27 @@ pub fn identify(pod: &mut v1::Pod, origin: &Origin<'_>) {
         });
     }
     pod.status = Some(v1::PodStatus { phase: Some("Pending".to_owned()), ..v1::PodStatus::default() });
+    by
 }
 
-/// 32 hex digits: FNV-1a (128 bits) over the pod's canonical JSON (fields and map keys in a fixed order), the node and the place.
+/// Where a pod's UID comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UidBy {
+    /// The manifest states it.
+    Manifest,
+    /// It is made from the manifest's content.
+    Content,
+}
+
+/// Gives the pod this UID, at both places that show it.
+pub fn set_uid(pod: &mut v1::Pod, uid: &str) {
+    pod.metadata.uid = Some(uid.to_owned());
+    pod.metadata.annotations.get_or_insert_default().insert(HASH_ANNOTATION.to_owned(), uid.to_owned());
+}
+
+/// 32 hex digits, as the kubelet's, but others: it hashes a dump of its own types, which differs from one of its versions to the next.
+/// [`super::adoption`] is why its pods run on all the same. FNV-1a (128 bits) over the pod's canonical JSON (fields and map keys in a
+/// fixed order), the node and the place.
 fn uid(pod: &v1::Pod, origin: &Origin<'_>) -> String {
     let mut hash = Fnv1a128::default();
     // A pod that was read from JSON can be written as JSON; if it could not, place and node would still tell pods apart.

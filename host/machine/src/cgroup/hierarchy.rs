@@ -19,7 +19,7 @@ pub enum Version {
 /// Upstream's rule: unified if `/sys/fs/cgroup` itself is a cgroup2 mount; else per-controller mounts, where a controller that is
 /// mounted twice is used at the shortest path. A cgroup2 mount beside v1 ones (hybrid) carries no controllers; it is only swept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hierarchies {
+pub struct Hierarchies {
     pub(crate) version: Version,
     /// v1: one per distinct mount point, those with limits first. v2: the one.
     pub(crate) mounts: Vec<HierarchyMount>,
@@ -69,7 +69,10 @@ const KNOWN: [&str; 15] = [
 
 impl Hierarchies {
     /// As this machine has them.
-    pub(crate) fn find() -> Result<Self, CgroupError> {
+    ///
+    /// # Errors
+    /// The mounts cannot be read, or v1 lacks what it must offer.
+    pub fn find() -> Result<Self, CgroupError> {
         let mounts = mountinfo::read().map_err(|cause| CgroupError::Mounts { cause })?;
         Self::among(&mounts)
     }
@@ -103,6 +106,11 @@ impl Hierarchies {
     pub(crate) fn unified(point: &Path) -> Self {
         let mount = HierarchyMount { point: point.to_owned(), controllers: Vec::new() };
         Self { version: Version::V2, mounts: vec![mount], hybrid: None }
+    }
+
+    /// Which interface carries the controllers.
+    pub fn version(&self) -> Version {
+        self.version
     }
 
     /// Mount point of a controller.

@@ -35,18 +35,21 @@ pub(crate) struct OwnRoot {
 }
 
 impl OwnRoot {
-    /// None where this machine has no v1 hierarchies or we may not write to them.
+    /// None where this machine has no v1 hierarchies: what is particular to them cannot be tried then.
     pub(crate) fn make() -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let hierarchies = Hierarchies::find().ok().filter(|found| found.version == Version::V1)?;
+        let hierarchies = Hierarchies::find().expect("cgroup hierarchies");
+        if hierarchies.version != Version::V1 {
+            eprintln!("skipped: the cgroups of this machine are v2");
+            return None;
+        }
         let name = format!("polylet-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let mut dirs = Vec::new();
         for mount in &hierarchies.mounts {
             let dir = mount.point.join(&name);
-            if fs::create_dir(&dir).is_err() {
-                eprintln!("cannot make {}: v1 tests are left out", dir.display());
+            if let Err(error) = fs::create_dir(&dir) {
                 dirs.iter().for_each(|dir| drop(fs::remove_dir(dir)));
-                return None;
+                panic!("make {}: {error}: this test needs root and writable cgroups", dir.display());
             }
             dirs.push(dir);
         }

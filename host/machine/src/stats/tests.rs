@@ -21,7 +21,8 @@ fn this_machine() {
     let mut sampler = Sampler::new();
     let uid = PodUid::from("uid-1");
     let pods = [(uid.clone(), QosClass::Guaranteed)];
-    let first = sampler.sample(&tree, &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
+    let first =
+        sampler.sample(tree.hierarchies(), Some(&tree), &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
     for signal in ["memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "pid.available"] {
         let reading = first.signals.get(signal).unwrap_or_else(|| panic!("{signal}: {first:?}"));
         assert!(reading.available > 0 && reading.available <= reading.capacity, "{signal}: {reading:?}");
@@ -30,8 +31,44 @@ fn this_machine() {
     assert_eq!(first.pods.get(&uid), Some(&PodUsage::default()), "a pod without a cgroup has no statistics");
     assert!(!first.facts.contains_key("node.cpu.usage"));
     std::thread::sleep(Duration::from_millis(20));
-    let second = sampler.sample(&tree, &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
+    let second =
+        sampler.sample(tree.hierarchies(), Some(&tree), &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
     assert!(second.facts.contains_key("node.cpu.usage"), "{:?}", second.facts);
+}
+
+/// `cgroupsPerQOS: false` takes pods' cgroups away, and nothing else.
+#[test]
+fn a_machine_whose_pods_have_no_cgroups_is_measured_all_the_same() {
+    let machine = cgroup::Hierarchies::find().expect("hierarchies");
+    let uid = PodUid::from("uid-1");
+    let mut known = PodDisk::default();
+    known.layers = Some(Usage { bytes: 5, inodes: 2 });
+    let disk = BTreeMap::from([(uid.clone(), known)]);
+    let pods = [(uid.clone(), QosClass::Burstable)];
+    let sample = Sampler::new().sample(&machine, None, &places(), &pods, &disk, facts::now()).expect("sample");
+    for signal in ["memory.available", "nodefs.available", "imagefs.available", "pid.available"] {
+        assert!(sample.signals.contains_key(signal), "{signal}: {sample:?}");
+    }
+    assert!(!sample.signals.contains_key("allocatableMemory.available") && sample.facts.contains_key("node.memory.working-set"));
+    let usage = &sample.pods[&uid];
+    assert_eq!((usage.disk_rootfs, usage.memory_working_set, usage.processes), (Some(5), None, None));
+}
+
+/// containerd 1.6 names no file system of containers.
+#[test]
+fn writable_layers_lie_with_the_images_where_the_runtime_names_no_other_place() {
+    let machine = cgroup::Hierarchies::find().expect("hierarchies");
+    let layout = |images: &str, containers: Option<&str>| {
+        let places = Places { node: "/".into(), images: Some(images.into()), containers: containers.map(Into::into) };
+        let sample = Sampler::new().sample(&machine, None, &places, &[], &BTreeMap::new(), facts::now()).expect("sample");
+        let same = sample.signals.get("containerfs.available").map(|read| read.capacity)
+            == sample.signals.get("imagefs.available").map(|read| read.capacity);
+        (sample.facts.get("node.disk.layout").copied(), same && sample.facts.contains_key("node.container-disk.capacity"))
+    };
+    assert_eq!(layout("/", None), (Some(0), true));
+    assert_eq!(layout("/proc", None), (Some(1), true), "images have a file system of their own");
+    assert_eq!(layout("/proc", Some("/")).0, Some(2));
+    assert_eq!(layout("/no/such/place", None).0, None);
 }
 
 #[test]
@@ -39,7 +76,8 @@ fn names_of_facts_are_the_contracts() {
     let table = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../wit/facts.tsv")).expect("the table of facts");
     let known: Vec<&str> = table.lines().filter_map(|line| line.split('\t').next()).collect();
     let tree = CgroupTree::open("/", Driver::Cgroupfs).expect("open");
-    let sample = Sampler::new().sample(&tree, &places(), &[], &BTreeMap::new(), facts::now()).expect("sample");
+    let sample =
+        Sampler::new().sample(tree.hierarchies(), Some(&tree), &places(), &[], &BTreeMap::new(), facts::now()).expect("sample");
     for name in sample.facts.keys() {
         assert!(known.contains(&name.as_str()), "{name} is not in the table");
     }
@@ -110,7 +148,7 @@ fn pods_of_a_v2_tree() {
     let mut known = PodDisk::default();
     known.layers = Some(Usage { bytes: 5, inodes: 2 });
     let disk = BTreeMap::from([(uid.clone(), known)]);
-    let first = sampler.sample(&tree, &places(), &pods, &disk, now(0)).expect("sample");
+    let first = sampler.sample(tree.hierarchies(), Some(&tree), &places(), &pods, &disk, now(0)).expect("sample");
     assert_eq!(first.signals["allocatableMemory.available"], Reading { available: 4096 - 600, capacity: 4096 });
     let usage = &first.pods[&uid];
     assert_eq!((usage.memory_working_set, usage.memory_rss, usage.memory_stall), (Some(600), Some(300), Some(150)));
@@ -121,7 +159,7 @@ fn pods_of_a_v2_tree() {
     assert_eq!(usage.containers, BTreeMap::from([(ContainerId::from("c0ffee"), own)]));
     file(&at, "cpu.stat", "usage_usec 6000000\n");
     file(&container, "cpu.stat", "usage_usec 2502000\n");
-    let second = sampler.sample(&tree, &places(), &pods, &disk, now(10_000)).expect("sample");
+    let second = sampler.sample(tree.hierarchies(), Some(&tree), &places(), &pods, &disk, now(10_000)).expect("sample");
     assert_eq!(second.pods[&uid].cpu, Some(500));
     assert_eq!(second.pods[&uid].containers[&ContainerId::from("c0ffee")].cpu, Some(250));
     assert_eq!(second.facts["node.cpu.usage"], 0);
@@ -157,11 +195,13 @@ fn fifty_pods_on_this_machine() {
         own.tree.ensure_pod(uid.as_str(), &cgroup::tests::pod(*tier)).expect("ensure_pod");
     }
     let mut sampler = Sampler::new();
-    sampler.sample(&own.tree, &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
+    sampler.sample(own.tree.hierarchies(), Some(&own.tree), &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
     std::thread::sleep(Duration::from_millis(2));
     let cpu = || Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime)).expect("a clock");
     let began = cpu();
-    let sample = sampler.sample(&own.tree, &places(), &pods, &BTreeMap::new(), facts::now()).expect("sample");
+    let sample = sampler
+        .sample(own.tree.hierarchies(), Some(&own.tree), &places(), &pods, &BTreeMap::new(), facts::now())
+        .expect("sample");
     println!("sampling of 50 pods: {:?} of the cpu", cpu() - began);
     for (uid, _) in &pods {
         let usage = &sample.pods[uid];

@@ -2,7 +2,7 @@
 //!
 //! A process that ended is told of by `/tasks/exit`, but the CRI shows the container as exited only after its task has been taken
 //! away, which takes some 50 ms, and seconds on a busy machine; a hint that is followed before that is worth nothing until the
-//! next relist. So `/tasks/delete` is listened to, which comes just before the CRI's own change, and passed on when the status
+//! next relist. So `/tasks/delete` is listened to, which comes just before the CRI's own change, and passed on when its list
 //! shows it. That also spares us the exits of execs.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use polylet_core::event::Hint;
 use polylet_proto::containerd::events_client::EventsClient;
 use polylet_proto::containerd::{Envelope, SubscribeRequest, task};
-use polylet_proto::cri::{ContainerState, PodSandboxState};
+use polylet_proto::cri::{ContainerFilter, ContainerState, PodSandboxFilter, PodSandboxState};
 use prost::Message;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ const NAMESPACE: &str = "k8s.io";
 /// What may change the state of a container or sandbox. (What follows from our own calls is seen by looking after them.)
 const TOPICS: &[&str] = &["/tasks/delete", "/tasks/oom", "/tasks/start", "/tasks/paused"];
 
-/// A status that does not show the end yet is looked at again after a sixth of the time that it has taken so far, so that little is
+/// A list that does not show the end yet is looked at again after a sixth of the time that it has taken so far, so that little is
 /// added to it; the first looks are this far apart.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// For so long; then the hint is passed on all the same.
@@ -115,14 +115,18 @@ async fn shown(client: &Client, id: &str) {
 }
 
 /// Whether the CRI says that this container, or sandbox, runs. What cannot be had is not waited for.
+///
+/// The event does not tell which of the two it is about. Lists are asked, since to them an id of the other kind is no error; those
+/// would be counted as the runtime's.
 async fn runs(client: &Client, id: &str) -> bool {
-    match client.container_status(id, false).await {
-        Ok(answer) => answer.status.is_some_and(|status| status.state() == ContainerState::ContainerRunning),
-        Err(_) => match client.pod_sandbox_status(id, false).await {
-            Ok(answer) => answer.status.is_some_and(|status| status.state() == PodSandboxState::SandboxReady),
-            Err(_) => false,
-        },
+    let filter = ContainerFilter { id: id.to_owned(), ..Default::default() };
+    let Ok(containers) = client.list_containers(Some(filter)).await else { return false };
+    if let Some(container) = containers.iter().find(|container| container.id == id) {
+        return container.state() == ContainerState::ContainerRunning;
     }
+    let filter = PodSandboxFilter { id: id.to_owned(), ..Default::default() };
+    let Ok(sandboxes) = client.list_pod_sandbox(Some(filter)).await else { return false };
+    sandboxes.iter().any(|sandbox| sandbox.id == id && sandbox.state() == PodSandboxState::SandboxReady)
 }
 
 #[cfg(test)]

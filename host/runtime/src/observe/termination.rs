@@ -16,10 +16,13 @@ const PORTS: &str = "io.kubernetes.container.ports";
 
 /// Most of a termination message that is kept, in bytes.
 const MESSAGE_MAX: u64 = 4096;
-/// Most of a log that stands in for one.
-const LOG_MAX: u64 = 2048;
-/// Likewise, in lines.
+/// Most of what a container wrote to its log that stands in for one, in bytes.
+const LOG_MAX: usize = 2048;
+/// Likewise, in lines of the log.
 const LOG_LINES: usize = 80;
+/// What is read of a log for that: the texts, what stands before each of them (some 50 bytes), and one more line of the length at
+/// which runtimes break them.
+const LOG_WINDOW: u64 = LOG_MAX as u64 + (LOG_LINES as u64 + 1) * 128 + (16 << 10);
 
 /// The runtime's message, with what the container wrote to its termination message path appended.
 pub(super) async fn message(status: &cri::ContainerStatus) -> String {
@@ -43,7 +46,7 @@ pub(super) async fn message(status: &cri::ContainerStatus) -> String {
 
 fn left_behind(file: Option<&Path>, log: Option<&Path>) -> String {
     let written = match file.map(|path| (path, tail(path, MESSAGE_MAX))) {
-        Some((_, Ok(text))) => text,
+        Some((_, Ok((bytes, _)))) => String::from_utf8_lossy(&bytes).into_owned(),
         Some((_, Err(error))) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Some((path, Err(error))) => format!("Error on reading termination log {}: {error}", path.display()),
         None => String::new(),
@@ -51,13 +54,30 @@ fn left_behind(file: Option<&Path>, log: Option<&Path>) -> String {
     if !written.is_empty() {
         return written;
     }
-    // CRI lines are longer than what the container wrote: twice as much is read.
-    let raw = log.and_then(|path| tail(path, 2 * LOG_MAX).ok()).unwrap_or_default();
-    let lines: Vec<&str> = raw.lines().filter_map(text_of).collect();
-    let text: String = lines[lines.len().saturating_sub(LOG_LINES)..].iter().flat_map(|l| [l, "\n"]).collect();
-    let from = text.len().saturating_sub(LOG_MAX as usize);
-    let from = (from..=text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
-    text[from..].to_owned()
+    let (raw, whole) = log.and_then(|path| tail(path, LOG_WINDOW).ok()).unwrap_or_default();
+    end_of_log(&raw, whole)
+}
+
+/// The end of what a container wrote, out of the end of its log. `whole`: nothing of the log is missing.
+fn end_of_log(raw: &[u8], whole: bool) -> String {
+    let lines: Vec<&[u8]> = raw.split_inclusive(|byte| *byte == b'\n').collect();
+    let first = lines.len().saturating_sub(LOG_LINES);
+    let mut text: Vec<u8> = Vec::new();
+    for (number, line) in lines.iter().enumerate().skip(first) {
+        match text_of(line) {
+            Some(written) => text.extend_from_slice(written),
+            // The end of a line so long that its beginning was not read: it gives its last bytes, which are text for sure.
+            None if number == 0 && !whole => text.extend_from_slice(line),
+            None => {}
+        }
+    }
+    let mut end = &text[text.len().saturating_sub(LOG_MAX)..];
+    if end.len() < text.len() {
+        // Not the rest of a character.
+        let rest = end.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
+        end = &end[rest..];
+    }
+    String::from_utf8_lossy(end).into_owned()
 }
 
 /// A number, or the name of one of the container's ports, which an annotation keeps.
@@ -69,18 +89,28 @@ fn port(said: &Value, annotations: &BTreeMap<String, String>) -> Option<u16> {
     named.and_then(|port| number(port.get("containerPort")?)).or_else(|| name.parse().ok())
 }
 
-/// The text of one CRI log line: `<time> <stream> <tags> <text>`.
-fn text_of(line: &str) -> Option<&str> {
-    line.splitn(4, ' ').nth(3)
+/// The text of one CRI log line, `<time> <stream> <tags> <text>`, with its end of line; without it where the tag `P` says that the
+/// next line goes on with it. None where it is no such line.
+fn text_of(line: &[u8]) -> Option<&[u8]> {
+    let mut parts = line.splitn(4, |byte| *byte == b' ');
+    let (_time, stream, tags, text) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let partial = match tags.split(|byte| *byte == b':').next()? {
+        b"P" => true,
+        b"F" => false,
+        _ => return None,
+    };
+    let text = if partial { text.strip_suffix(b"\n").unwrap_or(text) } else { text };
+    matches!(stream, b"stdout" | b"stderr").then_some(text)
 }
 
-fn tail(path: &Path, most: u64) -> std::io::Result<String> {
+/// The last bytes of a file, and whether they are all of it.
+fn tail(path: &Path, most: u64) -> std::io::Result<(Vec<u8>, bool)> {
     let mut file = std::fs::File::open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok((bytes, length <= most))
 }
 
 /// The preStop hook as the annotation keeps it: what a pod that no source declares any more is still owed.
@@ -145,6 +175,47 @@ mod tests {
         std::fs::write(&file, "").expect("written");
         assert_eq!(left_behind(Some(&file), Some(&log)), "it broke\nfor good\n");
         assert_eq!(left_behind(Some(&file), None), "");
+        // Bounds are those of the text: what the runtime writes before each line does not count.
+        let long: String = (0..120).map(|n| line("F", &format!("line {n:03} {}\n", "x".repeat(15)))).collect();
+        std::fs::write(&log, long).expect("written");
+        let text = left_behind(None, Some(&log));
+        assert_eq!((text.len(), text.lines().count()), (80 * 25, 80));
+        assert!(text.starts_with("line 040 ") && text.ends_with("x\n"), "{text}");
         std::fs::remove_dir_all(&dir).expect("removed");
+    }
+
+    fn line(tag: &str, text: &str) -> String {
+        format!("2026-01-01T00:00:00.123456789+01:00 stderr {tag} {text}")
+    }
+
+    #[test]
+    fn the_end_of_a_log_is_at_most_2048_bytes_and_80_lines_of_it() {
+        let log = |lines: &[(&str, &str)]| -> String { lines.iter().map(|(tag, text)| line(tag, text)).collect() };
+        let check = |log: &str, expected: &str| assert_eq!(end_of_log(log.as_bytes(), true), expected);
+        check("", "");
+        check(&log(&[("P", "one \n"), ("P:x", "and\n"), ("F", " the same\n"), ("F", "\n")]), "one and the same\n\n");
+        check(&log(&[("F", "whole\n"), ("F", "still being writ")]), "whole\nstill being writ");
+        check(&format!("no such line\n{}{}", log(&[("F", "a b  c\n")]), "t nowhere F x\nt stdout Q x\n"), "a b  c\n");
+        // 81 lines of the log, of which the first is beyond; 3003 bytes, of which the first 955 are; a character is not cut.
+        let many: Vec<(&str, &str)> = std::iter::once(("P", "beyond\n")).chain([("P", "x\n"); 80]).collect();
+        check(&log(&many), &"x".repeat(80));
+        let wide = format!("{}\n", "ä".repeat(750));
+        let odd = format!("{}x\n", "ä".repeat(750));
+        let end = end_of_log(log(&[("F", &wide), ("F", &odd)]).as_bytes(), true);
+        assert_eq!((end.len(), end.chars().next()), (2047, Some('ä')));
+        // Longer than any runtime breaks lines at, so that its beginning is not there: its end is.
+        let endless = format!("{}\n", "z".repeat(40_000));
+        assert_eq!(end_of_log(endless.as_bytes(), false), format!("{}\n", "z".repeat(2047)));
+    }
+
+    /// What is read is enough for any log whose lines are at most as long as runtimes make them.
+    #[test]
+    fn the_window_holds_all_that_counts() {
+        for length in [0, 1, 25, 26, 100, 2000, 2047, 2048, 5000, 16 << 10] {
+            let one = line("F", &format!("{}\n", "y".repeat(length)));
+            let all = one.repeat(200);
+            let from = all.len().saturating_sub(LOG_WINDOW as usize);
+            assert_eq!(end_of_log(&all.as_bytes()[from..], from == 0), end_of_log(all.as_bytes(), true), "{length}");
+        }
     }
 }

@@ -48,15 +48,15 @@ impl ResolvConf {
 }
 
 /// The pod's configuration; `warnings` gets upstream's reasons and messages where something had to be left out.
-pub(super) fn config(pod: &Pod, node: &NodeContext, warnings: &mut Warnings) -> DnsConfig {
+pub(super) fn config(pod: &Pod, node: &NodeContext, host: Option<&ResolvConf>, warnings: &mut Warnings) -> DnsConfig {
     let spec = pod.object.spec.as_ref();
     let mut dns = match spec.and_then(|spec| spec.dns_policy.as_deref()) {
         Some("None") => ResolvConf::default(),
-        Some("Default") => of_host(node),
-        Some("ClusterFirstWithHostNet") => of_cluster(pod, node, warnings),
+        Some("Default") => of_host(node, host),
+        Some("ClusterFirstWithHostNet") => of_cluster(pod, node, host, warnings),
         // ClusterFirst, which is also what an unknown policy means.
-        _ if pod.host_network => of_host(node),
-        _ => of_cluster(pod, node, warnings),
+        _ if pod.host_network => of_host(node, host),
+        _ => of_cluster(pod, node, host, warnings),
     };
     if let Some(own) = spec.and_then(|spec| spec.dns_config.as_ref()) {
         append(&mut dns, own);
@@ -66,8 +66,8 @@ pub(super) fn config(pod: &Pod, node: &NodeContext, warnings: &mut Warnings) -> 
     DnsConfig { servers: dns.servers, searches: dns.searches, options: dns.options }
 }
 
-fn of_host(node: &NodeContext) -> ResolvConf {
-    node.resolv_conf.clone().unwrap_or_else(|| {
+fn of_host(node: &NodeContext, host: Option<&ResolvConf>) -> ResolvConf {
+    host.cloned().unwrap_or_else(|| {
         // Nothing to inherit: the pod's own loopback, which keeps the runtime from falling back to the node's file.
         let loopback = |ip: &String| if ip.contains(':') { "::1" } else { "127.0.0.1" };
         let mut servers: Vec<String> = node.node_ips.iter().map(|ip| loopback(ip).to_owned()).collect();
@@ -78,14 +78,14 @@ fn of_host(node: &NodeContext) -> ResolvConf {
     })
 }
 
-fn of_cluster(pod: &Pod, node: &NodeContext, warnings: &mut Warnings) -> ResolvConf {
+fn of_cluster(pod: &Pod, node: &NodeContext, host: Option<&ResolvConf>, warnings: &mut Warnings) -> ResolvConf {
     if node.cluster_dns.is_empty() {
         let message = "kubelet does not have ClusterDNS IP configured and cannot create Pod using \"ClusterFirst\" policy. \
                        Falling back to \"Default\" policy.";
         warnings.push(("MissingClusterDNS", format!("pod: {:?}. {message}", pod.desc())));
-        return of_host(node);
+        return of_host(node, host);
     }
-    let host = node.resolv_conf.as_ref().map(|conf| conf.searches.clone()).unwrap_or_default();
+    let host = host.map(|conf| conf.searches.clone()).unwrap_or_default();
     let domain = &node.cluster_domain;
     let cluster = match domain.is_empty() {
         true => Vec::new(),
@@ -158,10 +158,16 @@ mod tests {
     use crate::translate::testing::{node, pod, strings};
 
     #[track_caller]
-    fn check(node: &NodeContext, mut spec: Value, expected: [&[&str]; 3], warned: &[&str]) {
+    fn check(node: &NodeContext, spec: Value, expected: [&[&str]; 3], warned: &[&str]) {
+        let host = ResolvConf::parse("nameserver 192.0.2.53\nsearch example.com\noptions timeout:1\n");
+        check_on(node, Some(&host), spec, expected, warned);
+    }
+
+    #[track_caller]
+    fn check_on(node: &NodeContext, host: Option<&ResolvConf>, mut spec: Value, expected: [&[&str]; 3], warned: &[&str]) {
         spec["containers"] = json!([{"name": "app", "image": "app"}]);
         let mut warnings = Vec::new();
-        let dns = config(&pod(spec), node, &mut warnings);
+        let dns = config(&pod(spec), node, host, &mut warnings);
         assert_eq!([dns.servers, dns.searches, dns.options], expected.map(strings));
         assert_eq!(warnings.iter().map(|(reason, _)| *reason).collect::<Vec<_>>(), warned);
     }
@@ -192,7 +198,7 @@ mod tests {
         let searches: [&[&str]; 3] = [&["10.96.0.10"], &["example.com"], &["ndots:5"]];
         check(&NodeContext { cluster_domain: String::new(), ..node() }, cluster_first(), searches, &[]);
         let default = || json!({"dnsPolicy": "Default"});
-        check(&NodeContext { resolv_conf: None, ..node() }, default(), [&["127.0.0.1", "::1"], &["."], &[]], &[]);
+        check_on(&node(), None, default(), [&["127.0.0.1", "::1"], &["."], &[]], &[]);
     }
 
     #[test]
@@ -215,7 +221,7 @@ mod tests {
             let pod = pod(json!({"containers": [{"name": "app", "image": "app"}], "dnsPolicy": "None",
                                  "dnsConfig": {"searches": searches}}));
             let mut warnings = Vec::new();
-            (config(&pod, &node(), &mut warnings).searches.len(), warnings.len())
+            (config(&pod, &node(), None, &mut warnings).searches.len(), warnings.len())
         };
         assert_eq!(searches((0..33).map(|n| format!("d{n}")).collect()), (32, 1));
         assert_eq!(searches(vec!["a".repeat(253), "b".repeat(254)]), (1, 1));

@@ -3,14 +3,16 @@
 use polylet_core::pod::Pod;
 use polylet_proto::cri::{LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata};
 
-use super::{NodeContext, TranslateError, Translated, dns, hostname, metadata, ports, resources, security};
+use super::{NodeContext, ResolvConf, TranslateError, Translated, dns, hostname, metadata, ports, resources, security};
 
 /// What `RunPodSandbox` is given, and `CreateContainer` later. `cgroup_parent` is the pod's cgroup, spelt for the cgroup driver.
+/// `host_dns` is what the file `resolvConf` says; None where that setting is empty.
 pub fn sandbox_config(
     node: &NodeContext,
     pod: &Pod,
     attempt: u32,
     cgroup_parent: &str,
+    host_dns: Option<&ResolvConf>,
 ) -> Result<Translated<PodSandboxConfig>, TranslateError> {
     let class = pod.object.spec.as_ref().and_then(|spec| spec.runtime_class_name.as_deref());
     if class.is_some_and(|class| !class.is_empty()) {
@@ -26,7 +28,7 @@ pub fn sandbox_config(
         }),
         hostname: hostname::of_sandbox(pod, &node.cluster_domain)?,
         log_directory: node.paths.logs_of_pod(&pod.namespace, &pod.name, pod.uid.as_str()).to_string_lossy().into_owned(),
-        dns_config: Some(dns::config(pod, node, &mut warnings)),
+        dns_config: Some(dns::config(pod, node, host_dns, &mut warnings)),
         port_mappings: ports::mappings(pod),
         labels: metadata::sandbox_labels(pod),
         annotations: pod.annotations.as_ref().clone(),
@@ -57,7 +59,7 @@ mod tests {
                 {"name": "app", "image": "app", "ports": [{"containerPort": 80}], "resources": {"requests": {"cpu": "1"}}},
             ]},
         }));
-        let Translated { message, warnings } = sandbox_config(&node(), &pod, 2, "/kubepods/pod-u1").unwrap();
+        let Translated { message, warnings } = sandbox_config(&node(), &pod, 2, "/kubepods/pod-u1", None).unwrap();
         assert!(warnings.is_empty());
         assert_eq!(message.metadata.map(|metadata| (metadata.name, metadata.attempt)), Some(("web".into(), 2)));
         assert_eq!(message.hostname, "web");
@@ -74,7 +76,7 @@ mod tests {
     #[test]
     fn runtime_classes_are_refused_by_name() {
         let pod = pod(json!({"runtimeClassName": "kata", "containers": [{"name": "app", "image": "app"}]}));
-        let error = sandbox_config(&node(), &pod, 0, "/").unwrap_err();
+        let error = sandbox_config(&node(), &pod, 0, "/", None).unwrap_err();
         assert_eq!(error.to_string(), "spec.runtimeClassName: runtime classes: not supported by this node yet");
     }
 }

@@ -9,7 +9,7 @@ use polylet_core::pod::{Pod, Source};
 use polylet_core::time::Wall;
 use serde_json::{Value, json};
 
-use super::{ContainerInputs, NodeContext, ResolvConf};
+use super::{ContainerInputs, NodeContext};
 use crate::capabilities::HandlerFeatures;
 
 /// A pod `web_shop(u1)` of the API with this spec.
@@ -61,7 +61,6 @@ pub(super) fn node() -> NodeContext {
         node_ips: vec!["192.0.2.1".into(), "2001:db8::1".into()],
         cluster_domain: "cluster.local".into(),
         cluster_dns: vec!["10.96.0.10".into()],
-        resolv_conf: Some(ResolvConf::parse("nameserver 192.0.2.53\nsearch example.com\noptions timeout:1\n")),
         cpu_cfs_quota: true,
         cpu_cfs_period_us: 100_000,
         seccomp_default: false,

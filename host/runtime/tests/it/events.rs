@@ -54,7 +54,7 @@ async fn by_containerd_where_the_cri_has_none() {
     for id in ["c1", "c2"] {
         assert!(heard.contains(&Hint::Id(id.into())), "{heard:?}: the end of an exec is no hint");
     }
-    assert_eq!(lab.fake.world().count(Operation::ContainerStatus), 1);
+    assert_eq!(lab.fake.world().count(Operation::ListContainers), 1);
 }
 
 #[tokio::test]
@@ -88,22 +88,44 @@ async fn a_runtime_that_comes_back_is_looked_at_anew() {
 
 /// containerd's CRI plugin shows an end a little later than its event: to look at once would be to look too early.
 #[tokio::test]
-async fn an_end_told_by_containerd_is_passed_on_when_the_status_shows_it() {
+async fn an_end_told_by_containerd_is_passed_on_when_the_list_shows_it() {
     let lab = lab(EventsBy::Containerd { silent: false });
-    let running = cri::ContainerStatus { state: cri::ContainerState::ContainerRunning.into(), ..Default::default() };
+    let state = cri::ContainerState::ContainerRunning.into();
+    let running = cri::ContainerStatus { id: "c1".into(), state, ..Default::default() };
     lab.fake.world().containers.insert("c1".into(), (running, Default::default(), String::new()));
     let mut hints = hints(lab.client.clone());
     assert_eq!(next(&mut hints).await, Hint::Everything);
 
     tell_containerd(&lab, "containerd.events.TaskDelete", &end_of("c1", "c1"));
     let early = tokio::time::timeout(Duration::from_millis(50), hints.hints.recv()).await;
-    assert!(early.is_err(), "the status still says that it runs: {early:?}");
+    assert!(early.is_err(), "the list still says that it runs: {early:?}");
     lab.fake.world().containers.get_mut("c1").unwrap().0.state = cri::ContainerState::ContainerExited.into();
     assert_eq!(next(&mut hints).await, Hint::Id("c1".into()));
 
     lab.fake.world().containers.get_mut("c1").unwrap().0.state = cri::ContainerState::ContainerRunning.into();
     tell_containerd(&lab, "containerd.events.TaskDelete", &end_of("c1", "c1"));
     assert_eq!(next(&mut hints).await, Hint::Id("c1".into()), "one that never shows is passed on in the end");
+}
+
+/// The event service names both alike, and the errors of calls are counted: an operator who watches them must see none of ours.
+#[tokio::test]
+async fn the_end_of_a_sandbox_is_waited_for_too_and_asked_for_without_an_error() {
+    let lab = lab(EventsBy::Containerd { silent: false });
+    let status =
+        cri::PodSandboxStatus { id: "s1".into(), state: cri::PodSandboxState::SandboxReady.into(), ..Default::default() };
+    lab.fake.world().sandboxes.insert("s1".into(), (status, Default::default()));
+    let mut hints = hints(lab.client.clone());
+    assert_eq!(next(&mut hints).await, Hint::Everything);
+
+    tell_containerd(&lab, "containerd.events.TaskDelete", &end_of("s1", "s1"));
+    let early = tokio::time::timeout(Duration::from_millis(50), hints.hints.recv()).await;
+    assert!(early.is_err(), "the list still says that it is ready: {early:?}");
+    lab.fake.world().sandboxes.get_mut("s1").unwrap().0.state = cri::PodSandboxState::SandboxNotready.into();
+    assert_eq!(next(&mut hints).await, Hint::Id("s1".into()));
+    tell_containerd(&lab, "containerd.events.TaskDelete", &end_of("gone", "gone"));
+    assert_eq!(next(&mut hints).await, Hint::Id("gone".into()));
+    let world = lab.fake.world();
+    assert_eq!((world.count(Operation::ContainerStatus), world.count(Operation::PodSandboxStatus)), (0, 0));
 }
 
 /// A peer that accepts and hangs up, again and again.

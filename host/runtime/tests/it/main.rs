@@ -1,7 +1,6 @@
-//! The crate against runtimes: a fake one and, where there is one, containerd. One binary, as each costs a link of a gRPC server.
+//! The crate against a fake runtime; `tests/e2e` has a real one. One binary, as each costs a link of a gRPC server.
 
 mod client;
-mod containerd;
 mod events;
 mod fake;
 mod pods;

@@ -80,7 +80,7 @@ fn runtime_has_the_kubelets_labels(node: &Node, view: &View) {
 }
 
 /// FNV-1a over how Go prints the bytes of the JSON: by it the kubelet knows its containers.
-fn hash(name: &str, image: &str) -> String {
+pub(crate) fn hash(name: &str, image: &str) -> String {
     let json = format!(r#"{{"image":"{image}","name":"{name}"}}"#);
     let bytes: Vec<String> = json.bytes().map(|byte| byte.to_string()).collect();
     let printed = format!("([]uint8)[{}]", bytes.join(" "));

@@ -5,6 +5,7 @@
 
 mod agent;
 mod basics;
+mod calls;
 mod containerd;
 mod ending;
 mod eviction;
@@ -12,6 +13,7 @@ mod hostile;
 mod probes;
 mod restarts;
 mod swap;
+mod switch;
 mod trouble;
 
 use std::process::ExitCode;
@@ -64,7 +66,9 @@ fn tests() -> Vec<Trial> {
                    manifests_that_change_while_no_agent_runs told_to_stop a_second_one_is_refused
                    a_damaged_store_is_set_aside a_store_of_a_later_agent_is_set_aside;
             containerd: killed_and_started_again;
+            calls: a_pod_lives_and_dies;
             eviction: a_policy_weighs_tenants;
+            switch: static_pods_of_a_kubelet_run_on;
             trouble: the_runtime_is_silent no_network_is_configured what_is_removed_comes_back;
             hostile: policies_that_are_refused policies_that_fail_when_asked;
         }

@@ -123,6 +123,35 @@ fn a_bad_file_is_told_once_and_harms_no_other() {
 }
 
 #[test]
+fn a_file_that_changes_and_stays_bad_is_told_again() {
+    let mut world = World::new();
+    let told = "manifest a.yaml: kind: Required value: a static manifest holds one \"Pod\"";
+    for content in ["apiVersion: v1", "apiVersion: v1\n", "apiVersion: v1\nspec: {}"] {
+        world.write("a.yaml", content);
+        let pods = if content.len() == 14 { "" } else { "=" };
+        world.check(pods, &[told]);
+        world.check("=", &[]);
+    }
+    // Unreadable for one reason, and then for another.
+    world.remove("a.yaml");
+    let link = world.dir.path().join("a.yaml");
+    let gone = "read manifest a.yaml: No such file or directory (os error 2)";
+    for (target, told) in [
+        ("nowhere", gone),
+        ("nowhere-else", gone),
+        ("a.yaml", "read manifest a.yaml: Too many levels of symbolic links (os error 40)"),
+    ] {
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        world.check("=", &[told]);
+        world.check("=", &[]);
+    }
+    fs::remove_file(&link).unwrap();
+    world.write("a.yaml", &pod("web", "i"));
+    world.check("web-n1", &[]);
+}
+
+#[test]
 fn a_slip_while_editing_ends_nothing() {
     let mut world = World::new();
     world.write("a.yaml", &pod("web", "i"));
@@ -153,6 +182,21 @@ fn one_pod_is_declared_once() {
     world.check("web-n1 x-n1", &["manifest d.yaml: metadata.uid \"u\" is declared by c.yaml already; each pod needs its own"]);
     world.remove("a.yaml");
     world.check("web-n1 x-n1", &[]);
+}
+
+#[test]
+fn a_copy_beside_a_manifest_ends_nothing() {
+    let mut world = World::new();
+    world.write("web.yaml", &pod("web", "i"));
+    world.check("web-n1", &[]);
+    world.write("backup-of-web.yaml", &pod("web", "i"));
+    let told =
+        "manifest backup-of-web.yaml: metadata.name \"default/web-n1\" is declared by web.yaml already; each pod needs its own";
+    world.check("=", &[told]);
+    world.write("web.yaml", &pod("web", "j"));
+    world.check("web-n1", &[]);
+    world.remove("backup-of-web.yaml");
+    world.check("=", &[]);
 }
 
 #[test]

@@ -87,8 +87,8 @@ impl RuntimeService for Fake {
 
     async fn list_pod_sandbox(&self, q: Request<ListPodSandboxRequest>) -> Result<Response<ListPodSandboxResponse>, Status> {
         let work = |world: &mut World, q: ListPodSandboxRequest| {
-            let wanted = q.filter.unwrap_or_default().label_selector;
-            let items = world.sandboxes.values().map(|(status, _)| status);
+            let PodSandboxFilter { id, label_selector: wanted, .. } = q.filter.unwrap_or_default();
+            let items = world.sandboxes.values().map(|(status, _)| status).filter(|status| id.is_empty() || id == status.id);
             let items = items.filter(|status| wanted.iter().all(|(k, v)| status.labels.get(k) == Some(v)));
             let item = |status: &PodSandboxStatus| PodSandbox {
                 id: status.id.clone(),
@@ -183,7 +183,8 @@ impl RuntimeService for Fake {
         let work = |world: &mut World, q: ListContainersRequest| {
             let filter = q.filter.unwrap_or_default();
             let items = world.containers.values().filter(|(status, _, sandbox)| {
-                (filter.pod_sandbox_id.is_empty() || filter.pod_sandbox_id == *sandbox)
+                (filter.id.is_empty() || filter.id == status.id)
+                    && (filter.pod_sandbox_id.is_empty() || filter.pod_sandbox_id == *sandbox)
                     && filter.label_selector.iter().all(|(k, v)| status.labels.get(k) == Some(v))
             });
             let item = |(status, _, sandbox): &(ContainerStatus, ContainerConfig, String)| Container {

@@ -1,0 +1,111 @@
+//! A node that a kubelet ran before: what it began runs on, as long as it is what the manifests declare.
+
+use std::collections::BTreeMap;
+
+use polylet_e2e::{Node, cri};
+use rustix::process::Signal;
+
+/// UIDs as a kubelet makes them, of two pods.
+const KEPT: &str = "5f3d1a0c9b7e42688d24f1e6a9c0b357";
+const OLD: &str = "c81b06d24e9f4a7d93a5e2170fb68d4c";
+
+const SPEC: &str = "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: busybox, command: [sleep, '1000']}";
+
+/// A static pod as a kubelet leaves it, whose container was restarted twice; the container's id.
+fn began(node: &Node, name: &str, uid: &str, image: &str) -> String {
+    let pod = format!("{name}-e2e");
+    let logs = node.dir().join(format!("logs/pods/default_{pod}_{uid}"));
+    std::fs::create_dir_all(logs.join("main")).expect("make the log directory");
+    let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    let owner =
+        [("io.kubernetes.pod.name", pod.as_str()), ("io.kubernetes.pod.namespace", "default"), ("io.kubernetes.pod.uid", uid)];
+    let namespaces = cri::NamespaceOption { pid: cri::NamespaceMode::Container as i32, ..Default::default() };
+    let sandbox_config = cri::PodSandboxConfig {
+        metadata: Some(cri::PodSandboxMetadata {
+            name: pod.clone(),
+            uid: uid.to_owned(),
+            namespace: "default".to_owned(),
+            attempt: 0,
+        }),
+        hostname: pod.clone(),
+        log_directory: logs.to_string_lossy().into_owned(),
+        labels: map(&[&owner[..], &[("from", "e2e")]].concat()),
+        annotations: map(&[
+            ("example.com/note", "kept"),
+            ("kubernetes.io/config.hash", uid),
+            ("kubernetes.io/config.seen", "2026-01-02T03:04:05.678901234Z"),
+            ("kubernetes.io/config.source", "file"),
+        ]),
+        linux: Some(cri::LinuxPodSandboxConfig {
+            cgroup_parent: node.pod_cgroup("besteffort", uid).path().to_owned(),
+            security_context: Some(cri::LinuxSandboxSecurityContext {
+                namespace_options: Some(namespaces.clone()),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let sandbox = node.run_sandbox(sandbox_config.clone());
+    let config = cri::ContainerConfig {
+        metadata: Some(cri::ContainerMetadata { name: "main".to_owned(), attempt: 2 }),
+        image: Some(cri::ImageSpec { image: image.to_owned(), user_specified_image: image.to_owned(), ..Default::default() }),
+        command: vec!["sleep".to_owned(), "1000".to_owned()],
+        log_path: "main/2.log".to_owned(),
+        labels: map(&[&owner[..], &[("io.kubernetes.container.name", "main")]].concat()),
+        annotations: map(&[
+            ("io.kubernetes.container.hash", &crate::basics::hash("main", image)),
+            ("io.kubernetes.container.restartCount", "2"),
+            ("io.kubernetes.container.terminationMessagePath", "/dev/termination-log"),
+            ("io.kubernetes.container.terminationMessagePolicy", "File"),
+            ("io.kubernetes.pod.terminationGracePeriod", "1"),
+        ]),
+        linux: Some(cri::LinuxContainerConfig {
+            security_context: Some(cri::LinuxContainerSecurityContext {
+                namespace_options: Some(namespaces),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    node.run_container(&sandbox, config, sandbox_config)
+}
+
+pub(crate) fn static_pods_of_a_kubelet_run_on() {
+    let node = Node::without_agent();
+    let kept = began(&node, "same", KEPT, "polylet.local/busybox:1");
+    let old = began(&node, "other", OLD, "polylet.local/busybox:1-user");
+    let (same, other) = (node.pod("same", SPEC), node.pod("other", SPEC));
+    node.start_agent();
+    let ready = same.until_ready();
+    assert_eq!((ready.uid(), ready.id("main"), ready.restarts("main")), (KEPT, kept.as_str(), 2), "{}", ready.pretty());
+    let replaced = other.until("another is ready", |view| view.is_ready() && view.uid() != OLD);
+    assert_ne!(replaced.id("main"), old);
+    node.until_true("nothing is left of what was another image", || node.containers_of(OLD).is_empty());
+    let told = |pod: &polylet_e2e::Pod<'_>, uid: &str, what: &str| {
+        pod.said().iter().filter(|line| line.contains(what) && line.contains(uid)).count()
+    };
+    assert_eq!((told(&same, KEPT, "adopted"), told(&other, OLD, "is replaced")), (1, 1), "{:?}{:?}", same.said(), other.said());
+
+    node.end_agent(Signal::KILL);
+    node.start_agent();
+    for (pod, before) in [(&same, &ready), (&other, &replaced)] {
+        let view = pod.until_ready();
+        assert_eq!(view.picture(), before.picture());
+    }
+    assert_eq!(node.containers_of(KEPT).len(), 1);
+    assert_eq!(told(&same, KEPT, "adopted"), 1, "adopted once, and remembered: {:?}", same.said());
+
+    same.change(&SPEC.replace("1000", "2000"));
+    let changed = same.until("another is ready", |view| view.is_ready() && view.uid() != KEPT);
+    assert_ne!(changed.id("main"), kept);
+    node.until_true("nothing is left of what the kubelet began", || {
+        node.containers_of(KEPT).is_empty() && !node.pod_cgroup("besteffort", KEPT).exists()
+    });
+}
