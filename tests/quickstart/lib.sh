@@ -15,6 +15,12 @@ die() { echo "quickstart: $*" >&2; exit 1; }
 now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
 seconds() { printf '%d.%02d' $(($1 / 1000)) $(($1 % 1000 / 10)); } # of milliseconds
 
+# What a script starts in its background ignores Ctrl-C, and a shell cannot take that back: begun anew, it hears it.
+hear_signals() {
+    [[ -n ${SIGNALS_ARE_HEARD:-} ]] || SIGNALS_ARE_HEARD=1 exec env --default-signal=INT,QUIT,TERM "$0" "$@"
+    unset SIGNALS_ARE_HEARD
+}
+
 # until_true SECONDS CMD...: true as soon as the command is; false when it has not been within that time, which $patience
 # stretches on a slow machine, or before $deadline.
 until_true() {

@@ -4,6 +4,7 @@
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+hear_signals "$@"
 
 patience=3
 finish() {

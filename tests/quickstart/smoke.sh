@@ -6,6 +6,7 @@
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+hear_signals "$@"
 
 passed=0 failed=0 skipped=0
 began=$(now_ms)

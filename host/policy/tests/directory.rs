@@ -475,7 +475,7 @@ fn names_are_checked_before_anything_is_written() {
     );
     assert_eq!(
         try_install("one", Hook::Qos),
-        "the name one is taken by the binding for restart; choose another, or unbind that first"
+        "the name one is taken by the binding for restart; choose another (policy load --name), or unbind that first"
     );
 }
 

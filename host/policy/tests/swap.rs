@@ -15,6 +15,8 @@ use serde_json::json;
 /// Decisions of each thread.
 const DECISIONS: u64 = 10_000;
 const THREADS: u64 = 4;
+/// Swaps at least, while decisions are made.
+const SWAPS: u64 = 10;
 
 /// Waits as long as its first half says, plus as long as its second half says: half of another's answer would be seen.
 fn policy(delay: u64) -> Vec<u8> {
@@ -38,14 +40,17 @@ fn ten_thousand_decisions_while_policies_are_swapped_and_none_is_lost_or_half_ma
     };
     bind("a", &policy(1));
     bind("b", &policy(2));
-    let (running, asked) = (AtomicBool::new(true), AtomicU64::new(0));
-    let swaps = thread::scope(|scope| {
+    let (running, asked, swaps) = (AtomicBool::new(true), AtomicU64::new(0), AtomicU64::new(0));
+    thread::scope(|scope| {
         let askers: Vec<_> = (0..THREADS)
             .map(|_| {
                 scope.spawn(|| {
                     let question = questions::restart();
                     let mut seen = [0; 2];
-                    for _ in 0..DECISIONS {
+                    let mut left = DECISIONS;
+                    // On a busy machine the swaps take longer than the decisions.
+                    while left > 0 || swaps.load(Ordering::Relaxed) < SWAPS {
+                        left = left.saturating_sub(1);
                         let rung = host.bindings().rungs[&Hook::Restart][0].clone();
                         let answer = host.ask(&rung, &question).verdict.answer.expect("no decision is lost");
                         let Some(Answer::Restart(answer)) = answer else { panic!("{answer:?}") };
@@ -62,21 +67,18 @@ fn ten_thousand_decisions_while_policies_are_swapped_and_none_is_lost_or_half_ma
             })
             .collect();
         let swapper = scope.spawn(|| {
-            let mut swaps = 0;
             while running.load(Ordering::Relaxed) {
                 revert(path, Hook::Restart).unwrap();
                 assert!(host.apply(&scan(path).unwrap()).changed);
-                swaps += 1;
+                swaps.fetch_add(1, Ordering::Relaxed);
             }
-            swaps
         });
         let seen: Vec<[u64; 2]> = askers.into_iter().map(|asker| asker.join().unwrap()).collect();
         running.store(false, Ordering::Relaxed);
         assert!(seen.iter().map(|seen| seen[0]).sum::<u64>() > 0 && seen.iter().map(|seen| seen[1]).sum::<u64>() > 0, "{seen:?}");
-        swapper.join().unwrap()
+        swapper.join().unwrap();
     });
-    assert_eq!(asked.into_inner(), THREADS * DECISIONS);
-    assert!(swaps >= 10, "{swaps} swaps");
+    assert!(asked.into_inner() >= THREADS * DECISIONS && swaps.into_inner() >= SWAPS);
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub enum DirectoryError {
         problem: String,
     },
     /// The name is another hook's.
-    #[error("the name {name} is taken by the binding for {}; choose another, or unbind that first", hook.as_str())]
+    #[error("the name {name} is taken by the binding for {}; choose another (policy load --name), or unbind that first", hook.as_str())]
     Taken {
         /// The name.
         name: String,
