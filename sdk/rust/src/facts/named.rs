@@ -194,11 +194,11 @@ accessors! { ProbeHistory {
 } }
 
 accessors! { Containers {
-    /// `cpu.usage`: CPU used; known when a running pod is resized. Unit: thousandths of a CPU, mean of the last sampling window.
+    /// `cpu.usage`: CPU used; known of a pod that runs already. Unit: thousandths of a CPU, mean of the last sampling window.
     cpu_usage: Column = column("containers", "cpu.usage");
-    /// `memory.working-set`: Working set; known when a running pod is resized. Unit: bytes.
+    /// `memory.working-set`: Working set; known of a pod that runs already. Unit: bytes.
     memory_working_set: Column = column("containers", "memory.working-set");
-    /// `memory.rss`: Anonymous memory; known when a running pod is resized. Unit: bytes.
+    /// `memory.rss`: Anonymous memory; known of a pod that runs already. Unit: bytes.
     memory_rss: Column = column("containers", "memory.rss");
     /// `disk.request`: Request of ephemeral storage. Unit: bytes.
     disk_request: Column = column("containers", "disk.request");
