@@ -86,6 +86,12 @@ async fn a_runtime_that_comes_back_is_looked_at_anew() {
     assert_eq!(next(&mut hints).await, Hint::Pod("uid-1".into()));
 }
 
+/// No hint comes for now; `why` not.
+async fn nothing_yet(hints: &mut Hints, why: &str) {
+    let early = tokio::time::timeout(Duration::from_millis(50), hints.hints.recv()).await;
+    assert!(early.is_err(), "{why}: {early:?}");
+}
+
 /// containerd's CRI plugin shows an end a little later than its event: to look at once would be to look too early.
 #[tokio::test]
 async fn an_end_told_by_containerd_is_passed_on_when_the_list_shows_it() {
@@ -97,8 +103,7 @@ async fn an_end_told_by_containerd_is_passed_on_when_the_list_shows_it() {
     assert_eq!(next(&mut hints).await, Hint::Everything);
 
     tell_containerd(&lab, "containerd.events.TaskDelete", &end_of("c1", "c1"));
-    let early = tokio::time::timeout(Duration::from_millis(50), hints.hints.recv()).await;
-    assert!(early.is_err(), "the list still says that it runs: {early:?}");
+    nothing_yet(&mut hints, "the list still says that it runs").await;
     lab.fake.world().containers.get_mut("c1").unwrap().0.state = cri::ContainerState::ContainerExited.into();
     assert_eq!(next(&mut hints).await, Hint::Id("c1".into()));
 
@@ -118,8 +123,7 @@ async fn the_end_of_a_sandbox_is_waited_for_too_and_asked_for_without_an_error()
     assert_eq!(next(&mut hints).await, Hint::Everything);
 
     tell_containerd(&lab, "containerd.events.TaskDelete", &end_of("s1", "s1"));
-    let early = tokio::time::timeout(Duration::from_millis(50), hints.hints.recv()).await;
-    assert!(early.is_err(), "the list still says that it is ready: {early:?}");
+    nothing_yet(&mut hints, "the list still says that it is ready").await;
     lab.fake.world().sandboxes.get_mut("s1").unwrap().0.state = cri::PodSandboxState::SandboxNotready.into();
     assert_eq!(next(&mut hints).await, Hint::Id("s1".into()));
     tell_containerd(&lab, "containerd.events.TaskDelete", &end_of("gone", "gone"));
