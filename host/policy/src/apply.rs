@@ -11,9 +11,8 @@ use polylet_core::ladder::Bindings;
 use polylet_core::question::Hook;
 
 use crate::default::default_component;
-use crate::digest::digest_of;
 use crate::directory::{Binding, BindingError, Scan, forget_good, remember_good};
-use crate::host::{Bound, LoadError, LoadSpec, PolicyHost, Source, lock, read_component};
+use crate::host::{Bound, LoadError, LoadSpec, PolicyHost, Source, lock, read_component, verified};
 use crate::limits::LimitSpec;
 use crate::loaded::LoadedPolicy;
 
@@ -224,12 +223,8 @@ fn keeps(errors: &[BindingError], hook: Hook, place: &Place) -> bool {
 /// A bound policy whose component could not be loaded again: told now, and not first when the agent starts anew.
 fn damaged(binding: &Binding, scan: &Scan) -> Option<BindingError> {
     let component = read_component(&binding.component_in(&scan.directory));
-    let error = match component.map(|bytes| digest_of(&bytes)) {
-        Ok(found) if found == binding.digest => return None,
-        Ok(found) => LoadError::Digest { found, wanted: binding.digest.clone() },
-        Err(error) => error,
-    };
-    let error = refused(binding, scan, &error);
+    let damage = component.and_then(|bytes| verified(&bytes, Some(&binding.digest))).err()?;
+    let error = refused(binding, scan, &damage);
     Some(BindingError {
         problem: format!("bound as it was loaded, but the agent's next start will refuse it: {}", error.problem),
         ..error

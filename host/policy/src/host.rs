@@ -241,11 +241,7 @@ impl PolicyHost {
             Source::Bytes(bytes) => Arc::clone(bytes),
             Source::File(path) => read_component(path)?.into(),
         };
-        let digest = digest_of(&component);
-        match &spec.digest {
-            Some(wanted) if *wanted != digest => return Err(LoadError::Digest { found: digest, wanted: wanted.clone() }),
-            _ => {}
-        }
+        let digest = verified(&component, spec.digest.as_ref())?;
         let code = self.code(&component, &digest, spec.hook)?;
         let config: Arc<str> = canonical(&spec.config).into();
         let name: Arc<str> = spec.name.as_str().into();
@@ -327,6 +323,15 @@ pub fn read_component(path: &Path) -> Result<Vec<u8>, LoadError> {
     let mut bytes = Vec::new();
     crate::file::open(path).map_err(failed)?.take(COMPONENT_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
+}
+
+/// The digest of a component, which is the one that is wanted, where one is.
+pub(crate) fn verified(component: &[u8], wanted: Option<&PolicyDigest>) -> Result<PolicyDigest, LoadError> {
+    let found = digest_of(component);
+    match wanted {
+        Some(wanted) if *wanted != found => Err(LoadError::Digest { found, wanted: wanted.clone() }),
+        _ => Ok(found),
+    }
 }
 
 /// Nothing is left half done by a panic: what these locks guard is replaced in one assignment.
