@@ -12,7 +12,7 @@ use polylet_store::ring::Follow;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::policies::Watched;
+use crate::policies::{Reload, Watched};
 
 /// What the loop is asked for.
 #[derive(Debug)]
@@ -81,9 +81,9 @@ impl Admin for NodeAdmin {
                     let errors: Vec<String> = watched.errors.borrow().iter().map(ToString::to_string).collect();
                     Ok(json!({"directory": directory, "generation": generation, "rungs": rungs, "errors": errors}))
                 }
-                Query::Reload => {
+                Query::Reload { hook } => {
                     let (reply, answer) = oneshot::channel();
-                    watched.reload.send(reply).await.map_err(|_| refuse(503, "the agent is stopping"))?;
+                    watched.reload.send(Reload { hook, reply }).await.map_err(|_| refuse(503, "the agent is stopping"))?;
                     let errors = answer.await.map_err(|_| refuse(503, "the agent is stopping"))?;
                     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
                     let refused: Vec<Value> =

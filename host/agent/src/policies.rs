@@ -1,35 +1,55 @@
 //! The policy directory, watched: what it shows is what is bound.
+//!
+//! Components are compiled beside it, one at a time: however long one takes, all that needs no compiler is bound at once.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use inotify::{Inotify, WatchMask};
+use inotify::{EventMask, Inotify, WatchMask};
+use polylet_core::effect::Rung;
 use polylet_core::event::Event;
+use polylet_core::id::PolicyDigest;
 use polylet_core::question::Hook;
-use polylet_policy::{BindingError, PolicyHost, scan};
+use polylet_policy::{Applied, Binding, BindingError, LoadError, PolicyHost, scan};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_stream::StreamExt;
 
-use crate::perform::chain;
+use crate::perform::{chain, locked};
 
 /// The directory is looked at this often in any case.
 const EVERY: Duration = Duration::from_secs(20);
 /// A burst of changes counts as one.
 const QUIET: Duration = Duration::from_millis(5);
+/// A component that the compiler refused is tried again after that: the machine may have been busy.
+const TRY_AGAIN: Duration = Duration::from_secs(600);
 
 /// The directory, as others see it.
 #[derive(Clone)]
 pub struct Watched {
-    /// Asks for it to be read now; answered with what is wrong in it.
-    pub reload: mpsc::Sender<oneshot::Sender<Vec<BindingError>>>,
+    /// Asks for it to be read now.
+    pub reload: mpsc::Sender<Reload>,
     /// What was wrong in it when it was last read.
     pub errors: watch::Receiver<Vec<BindingError>>,
+    /// True once all of it that can be bound is bound for the first time.
+    pub settled: watch::Receiver<bool>,
+}
+
+/// Somebody wants the directory to be read.
+#[derive(Debug)]
+pub struct Reload {
+    /// The hook whose binding he waits for, compiled if need be; None: those of all.
+    pub hook: Option<Hook>,
+    /// Answered with what is wrong in the directory.
+    pub reply: oneshot::Sender<Vec<BindingError>>,
 }
 
 /// Binds what the directory shows, now and whenever it changes. The node answers natively until the default component is loaded.
 pub fn spawn(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -> Watched {
     let (tell, errors) = watch::channel(Vec::new());
-    let (reload, mut wanted) = mpsc::channel::<oneshot::Sender<Vec<BindingError>>>(4);
+    let (settle, settled) = watch::channel(false);
+    let (reload, mut wanted) = mpsc::channel::<Reload>(4);
     tokio::spawn(async move {
         let loading = host.clone();
         match tokio::task::spawn_blocking(move || loading.load_default()).await {
@@ -41,48 +61,103 @@ pub fn spawn(host: PolicyHost, directory: PathBuf, inbox: mpsc::Sender<Event>) -
             Err(error) => tracing::error!(%error, "loading the default component"),
         }
         let mut watcher = None;
-        let mut replies: Vec<oneshot::Sender<Vec<BindingError>>> = Vec::new();
+        let mut waiting: Vec<Reload> = Vec::new();
+        let (compiled, mut compilations) = mpsc::channel(4);
+        let compiler = Compilations { host: host.clone(), under_way: BTreeSet::new(), refused: HashMap::new(), done: compiled };
+        let compiler = Arc::new(Mutex::new(compiler));
         loop {
             if watcher.is_none() {
                 watcher = open(&directory).ok();
             }
-            let errors = bind(&host, &directory, &inbox).await;
+            let (errors, unfinished) = bind(&host, &directory, &inbox, &compiler).await;
             let told = tell.send_replace(errors.clone());
             for error in errors.iter().filter(|e| !told.contains(e)) {
                 tracing::error!("a binding is in error: {error}");
             }
-            for reply in replies.drain(..) {
+            if unfinished.is_empty() {
+                settle.send_replace(true);
+            }
+            let is_waiting = |reload: &Reload| reload.hook.map_or(!unfinished.is_empty(), |hook| unfinished.contains(&hook));
+            for answered in waiting.extract_if(.., |reload| !is_waiting(reload)) {
                 // Whoever asked may have gone.
-                drop(reply.send(errors.clone()));
+                drop(answered.reply.send(errors.clone()));
             }
             // Cancel-safe: a change that was taken leads to a look at everything.
             tokio::select! {
                 () = tokio::time::sleep(EVERY) => {}
-                reply = wanted.recv() => match reply {
-                    Some(reply) => replies.push(reply),
+                reload = wanted.recv() => match reload {
+                    Some(reload) => waiting.push(reload),
                     None => return,
                 },
+                Some((digest, result)) = compilations.recv() => locked(&compiler).ended(digest, result),
                 () = changed(&mut watcher) => tokio::time::sleep(QUIET).await,
             }
         }
     });
-    Watched { reload, errors }
+    Watched { reload, errors, settled }
 }
 
-async fn bind(host: &PolicyHost, directory: &std::path::Path, inbox: &mpsc::Sender<Event>) -> Vec<BindingError> {
-    let whole = |problem| vec![BindingError { file: directory.into(), field: String::new(), problem, hooks: Hook::ALL.into() }];
-    let (host, scanned) = (host.clone(), directory.to_owned());
-    let applied = tokio::task::spawn_blocking(move || scan(&scanned).map(|found| host.apply(&found))).await;
-    match applied {
-        Ok(Ok(applied)) => {
-            if applied.changed {
-                // A closed inbox: the agent is on its way out.
-                drop(inbox.send(Event::Policies(applied.bindings)).await);
-            }
-            applied.errors
+/// Components that are being compiled, and those that could not be.
+struct Compilations {
+    host: PolicyHost,
+    under_way: BTreeSet<PolicyDigest>,
+    refused: HashMap<PolicyDigest, (Instant, String)>,
+    done: mpsc::Sender<(PolicyDigest, Result<(), LoadError>)>,
+}
+
+impl Compilations {
+    /// Begins what has not been tried lately.
+    fn begin(&mut self, binding: &Binding, component: &Arc<[u8]>) -> Result<(), LoadError> {
+        self.refused.retain(|_, (since, _)| since.elapsed() < TRY_AGAIN);
+        if let Some((_, why)) = self.refused.get(&binding.digest) {
+            return Err(LoadError::Before(why.clone()));
         }
-        Ok(Err(error)) => whole(format!("the policy directory cannot be read: {error}")),
-        Err(error) => whole(format!("binding policies ended: {error}")),
+        if self.under_way.insert(binding.digest.clone()) {
+            tracing::info!(binding = binding.name, digest = %binding.digest, "a policy is compiled");
+            let (host, done) = (self.host.clone(), self.done.clone());
+            let (digest, component) = (binding.digest.clone(), component.clone());
+            // Nobody listens when the agent is on its way out.
+            tokio::task::spawn_blocking(move || drop(done.blocking_send((digest, host.compile(&component)))));
+        }
+        Err(LoadError::Waiting)
+    }
+
+    fn ended(&mut self, digest: PolicyDigest, result: Result<(), LoadError>) {
+        self.under_way.remove(&digest);
+        if let Err(error) = result {
+            self.refused.insert(digest, (Instant::now(), error.to_string()));
+        }
+    }
+}
+
+/// What is wrong in the directory, and which hooks wait for a compiler.
+async fn bind(
+    host: &PolicyHost,
+    directory: &std::path::Path,
+    inbox: &mpsc::Sender<Event>,
+    compiler: &Arc<Mutex<Compilations>>,
+) -> (Vec<BindingError>, BTreeSet<Hook>) {
+    let whole = |problem| vec![BindingError { file: directory.into(), field: String::new(), problem, hooks: Hook::ALL.into() }];
+    let (host, scanned, compiler) = (host.clone(), directory.to_owned(), compiler.clone());
+    let apply = move || {
+        // Whoever unbinds a hook removes its file. A directory that is gone as a whole is an accident.
+        let has = host.bindings().rungs.values().flatten().any(|rung| matches!(rung, Rung::Bound { .. }));
+        if has && !scanned.exists() {
+            return Err(std::io::Error::other("it is gone; what was bound stays"));
+        }
+        let mut may = |binding: &Binding, component: &Arc<[u8]>| locked(&compiler).begin(binding, component);
+        scan(&scanned).map(|found| host.apply_compiled(&found, &mut may))
+    };
+    match tokio::task::spawn_blocking(apply).await {
+        Ok(Ok(Applied { bindings, changed, errors, waiting })) => {
+            if changed {
+                // A closed inbox: the agent is on its way out.
+                drop(inbox.send(Event::Policies(bindings)).await);
+            }
+            (errors, waiting)
+        }
+        Ok(Err(error)) => (whole(format!("the policy directory cannot be read: {error}")), BTreeSet::new()),
+        Err(error) => (whole(format!("binding policies ended: {error}")), BTreeSet::new()),
     }
 }
 
@@ -92,7 +167,12 @@ fn open(directory: &std::path::Path) -> std::io::Result<Changes> {
     let inotify = Inotify::init()?;
     inotify.watches().add(
         directory,
-        WatchMask::CLOSE_WRITE | WatchMask::MOVED_TO | WatchMask::MOVED_FROM | WatchMask::DELETE | WatchMask::DELETE_SELF,
+        WatchMask::CLOSE_WRITE
+            | WatchMask::MOVED_TO
+            | WatchMask::MOVED_FROM
+            | WatchMask::DELETE
+            | WatchMask::DELETE_SELF
+            | WatchMask::MOVE_SELF,
     )?;
     inotify.into_event_stream([0; 1024])
 }
@@ -100,7 +180,8 @@ fn open(directory: &std::path::Path) -> std::io::Result<Changes> {
 /// Resolves when something changed; never without a watch.
 async fn changed(watcher: &mut Option<Changes>) {
     let Some(stream) = watcher else { return std::future::pending().await };
-    if !matches!(stream.next().await, Some(Ok(_))) {
+    let gone = EventMask::MOVE_SELF | EventMask::DELETE_SELF | EventMask::IGNORED;
+    if !matches!(stream.next().await, Some(Ok(event)) if !event.mask.intersects(gone)) {
         *watcher = None;
     }
 }

@@ -24,7 +24,7 @@ use polylet_machine::facts;
 use polylet_policy::{PolicyHost, Writes};
 use polylet_server::{Metrics, Pulse};
 use polylet_store::{Ring, Store};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Asked, NodeAdmin};
@@ -57,6 +57,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let listener = polylet_server::bind_admin(&settings.admin_socket)
         .with_context(|| format!("open the administration socket {}", settings.admin_socket.display()))?;
     let watched = policies::spawn(policies.clone(), settings.policy_dir.clone(), inbox.clone());
+    let settled = watched.settled.clone();
     let admin = NodeAdmin {
         ask,
         ring: ring.clone(),
@@ -70,7 +71,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     if let Some(address) = settings.health {
         tokio::spawn(polylet_server::serve_health(address, metrics.clone(), pulse.clone(), stop.clone()));
     }
-    spawn_manifests(&settings, adoption, inbox.clone());
+    spawn_manifests(&settings, adoption, settled, inbox.clone());
     spawn_runtime(&performer, hints, inbox.clone());
 
     let agent = Agent {
@@ -225,7 +226,12 @@ impl Agent {
             Event::Runtime(RuntimeState::Down(error)) => tracing::warn!(%error, "the runtime does not answer"),
             Event::Policies(bindings) => {
                 self.metrics.policies_swapped();
-                tracing::info!(generation = bindings.generation, "policies bound");
+                let bound = bindings.rungs.iter().filter_map(|(hook, rungs)| match rungs.first() {
+                    Some(Rung::Bound { name, .. }) => Some(format!("{}={name}", hook.as_str())),
+                    _ => None,
+                });
+                let bound: Vec<String> = bound.collect();
+                tracing::info!(generation = bindings.generation, bound = bound.join(" "), "policies bound");
             }
             _ => {}
         }
@@ -303,7 +309,10 @@ impl Agent {
     }
 }
 
-fn spawn_manifests(settings: &Settings, adoption: Adoption, inbox: mpsc::Sender<Event>) {
+/// How long pods that are declared when the agent starts wait for the policies that shall judge them.
+const POLICIES_MAY_TAKE: Duration = Duration::from_secs(5);
+
+fn spawn_manifests(settings: &Settings, adoption: Adoption, mut settled: watch::Receiver<bool>, inbox: mpsc::Sender<Event>) {
     let source = polylet_core::pod::Source::File;
     let Some(path) = settings.static_pod_path.clone() else {
         tokio::spawn(async move { inbox.send(Event::Desired { source, pods: Vec::new() }).await });
@@ -311,7 +320,14 @@ fn spawn_manifests(settings: &Settings, adoption: Adoption, inbox: mpsc::Sender<
     };
     let directory = crate::source::directory::Directory::new(&path, &settings.node_name).adopting(adoption);
     let (out, mut reports) = mpsc::channel(4);
-    tokio::spawn(crate::source::watch::watch(directory, settings.file_check, out));
+    let every = settings.file_check;
+    tokio::spawn(async move {
+        let bound = settled.wait_for(|settled| *settled);
+        if tokio::time::timeout(POLICIES_MAY_TAKE, bound).await.is_err() {
+            tracing::warn!("policies are still being compiled: pods begin without them");
+        }
+        crate::source::watch::watch(directory, every, out).await;
+    });
     tokio::spawn(async move {
         while let Some(report) = reports.recv().await {
             for problem in &report.problems {

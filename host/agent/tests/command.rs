@@ -168,7 +168,7 @@ impl Admin for Refusing {
         let directory = self.0.clone();
         Box::pin(async move {
             match what {
-                Query::Reload => Ok(json!({
+                Query::Reload { .. } => Ok(json!({
                     "generation": 3,
                     "errors": ["/policies/gentle.yaml: spec.component: no"],
                     "refused": [{"binding": "gentle", "hooks": ["restart"]}],

@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a policy is loaded before anything points to it, and what cannot be loaded leaves what was bound.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use polylet_core::effect::Rung;
 use polylet_core::ladder::Bindings;
 use polylet_core::question::Hook;
 
+use crate::contract::check;
 use crate::default::default_component;
 use crate::directory::{Binding, BindingError, Scan, forget_good, remember_good};
 use crate::host::{Bound, LoadError, LoadSpec, PolicyHost, Source, lock, read_component, verified};
@@ -30,7 +31,15 @@ pub struct Applied {
     pub changed: bool,
     /// Everything in the directory that is not bound, or could not be bound again, and why.
     pub errors: Vec<BindingError>,
+    /// Hooks whose binding waits for its component to be compiled; what they had bound stays until then.
+    pub waiting: BTreeSet<Hook>,
 }
+
+/// Answers for a component that no policy uses yet and that the cache does not have: whether it is to be compiled now.
+///
+/// # Errors
+/// [`LoadError::Waiting`] where it is compiled elsewhere; any other where it was refused before.
+pub type MayCompile<'a> = &'a mut dyn FnMut(&Binding, &Arc<[u8]>) -> Result<(), LoadError>;
 
 /// One policy that is bound, for showing.
 #[derive(Clone, Debug)]
@@ -62,8 +71,14 @@ impl PolicyHost {
     /// Binds what a scan shows. Loads what is new, compiling it if need be, while calls go on with what was bound; then changes
     /// all bindings at once.
     pub fn apply(&self, scan: &Scan) -> Applied {
+        self.apply_compiled(scan, &mut |_, _| Ok(()))
+    }
+
+    /// The same for who may not wait for a compiler: `may` is asked about each component that needs one.
+    pub fn apply_compiled(&self, scan: &Scan, may: MayCompile<'_>) -> Applied {
         let mut ladder = lock(&self.0.ladder);
         let mut errors = scan.errors.clone();
+        let mut waiting = BTreeSet::new();
         let mut places = BTreeMap::new();
         for binding in &scan.bindings {
             let bound = ladder.active.get(&binding.hook).filter(|place| place.binding == *binding);
@@ -72,25 +87,30 @@ impl PolicyHost {
                     errors.extend(damaged(binding, scan));
                     Ok(place.clone())
                 }
-                None => self.place(binding, scan),
+                None => self.place(binding, scan, may),
             };
             match place {
                 Ok(place) => drop(places.insert(binding.hook, place)),
+                Err(LoadError::Waiting) => drop(waiting.insert(binding.hook)),
                 Err(error) => errors.push(refused(binding, scan, &error)),
             }
         }
         for hook in Hook::ALL {
             let active = ladder.active.get(&hook).cloned();
-            let next = places.remove(&hook).or_else(|| active.clone().filter(|place| keeps(&errors, hook, place)));
-            self.take_place(&mut ladder, scan, active, next, hook);
+            let stays = |place: &Place| waiting.contains(&hook) || keeps(&errors, hook, place);
+            let next = places.remove(&hook).or_else(|| active.clone().filter(stays));
+            self.take_place(&mut ladder, scan, active, next, hook, may);
         }
         let (bindings, changed) = self.publish(&mut ladder);
-        Applied { bindings, changed, errors }
+        Applied { bindings, changed, errors, waiting }
     }
 
     /// What [`PolicyHost::apply`] would make of each binding of a scan, with nothing bound.
     pub fn try_out(&self, scan: &Scan) -> Vec<Result<Arc<LoadedPolicy>, BindingError>> {
-        let place = |binding| self.place(binding, scan).map(|place| place.policy).map_err(|error| refused(binding, scan, &error));
+        let place = |binding| {
+            let placed = self.place(binding, scan, &mut |_, _| Ok(()));
+            placed.map(|place| place.policy).map_err(|error| refused(binding, scan, &error))
+        };
         scan.bindings.iter().map(place).collect()
     }
 
@@ -121,10 +141,16 @@ impl PolicyHost {
     }
 
     /// The binding with its policy.
-    fn place(&self, binding: &Binding, scan: &Scan) -> Result<Place, LoadError> {
+    fn place(&self, binding: &Binding, scan: &Scan, may: MayCompile<'_>) -> Result<Place, LoadError> {
+        let component: Arc<[u8]> = read_component(&binding.component_in(&scan.directory))?.into();
+        verified(&component, Some(&binding.digest))?;
+        if !self.is_compiled(&binding.digest) {
+            check(&component)?;
+            may(binding, &component)?;
+        }
         let policy = self.load(&LoadSpec {
             name: binding.name.clone(),
-            component: Source::File(binding.component_in(&scan.directory)),
+            component: Source::Bytes(component),
             digest: Some(binding.digest.clone()),
             hook: Some(binding.hook),
             config: binding.config.clone(),
@@ -134,7 +160,15 @@ impl PolicyHost {
     }
 
     /// Puts `next` in the place of `active`, which becomes the last that was good if it was.
-    fn take_place(&self, ladder: &mut Ladder, scan: &Scan, active: Option<Place>, next: Option<Place>, hook: Hook) {
+    fn take_place(
+        &self,
+        ladder: &mut Ladder,
+        scan: &Scan,
+        active: Option<Place>,
+        next: Option<Place>,
+        hook: Hook,
+        may: MayCompile<'_>,
+    ) {
         let same = |a: &Option<Place>, b: &Option<Place>| match (a, b) {
             (Some(a), Some(b)) => a.policy.rung() == b.policy.rung(),
             (None, None) => true,
@@ -150,8 +184,9 @@ impl PolicyHost {
             ladder.good.insert(hook, before.clone());
         }
         // After a restart of the agent the directory remembers.
-        if let (None, Some(_), Some(good)) = (&active, &next, scan.good.get(&hook))
-            && let Ok(place) = self.place(good, scan)
+        if let (Some(_), Some(good)) = (&next, scan.good.get(&hook))
+            && !ladder.good.contains_key(&hook)
+            && let Ok(place) = self.place(good, scan, may)
         {
             ladder.good.insert(hook, place);
         }
@@ -248,7 +283,7 @@ fn refused(binding: &Binding, scan: &Scan, error: &LoadError) -> BindingError {
 }
 
 /// The error with its causes.
-fn whole(error: &dyn std::error::Error) -> String {
+pub(crate) fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

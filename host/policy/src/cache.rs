@@ -83,6 +83,12 @@ impl Cache {
         Ok(cache)
     }
 
+    /// Whether the compiled component is there, sound or not.
+    pub(crate) fn holds(&self, engine: &Engine, digest: &PolicyDigest) -> bool {
+        let (code, sum) = self.paths(engine, digest);
+        code.exists() && sum.exists()
+    }
+
     /// The compiled component, where it is there and sound. One that is damaged is removed.
     pub(crate) fn find(&self, engine: &Engine, digest: &PolicyDigest) -> Result<Option<Component>, CacheError> {
         let (code, sum) = self.paths(engine, digest);
@@ -187,6 +193,16 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), CacheError> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(failed)?;
     file.write_all(bytes).map_err(failed)?;
     fs::rename(&temporary, path).map_err(failed)
+}
+
+/// The component of an artifact that cannot be kept.
+///
+/// # Errors
+/// What wasmtime says.
+#[expect(unsafe_code, reason = "machine code from memory")]
+pub(crate) fn from_bytes(engine: &Engine, artifact: &[u8]) -> Result<Component, String> {
+    // SAFETY: our own compiler has just made it.
+    unsafe { Component::deserialize(engine.wasmtime(), artifact) }.map_err(|error| format!("{error:#}"))
 }
 
 #[expect(unsafe_code, reason = "machine code from a file")]

@@ -12,11 +12,11 @@ use polylet_core::id::PolicyDigest;
 use polylet_core::ladder::Bindings;
 use polylet_core::question::{Hook, PolicyFailure, Question};
 use serde_json::Value;
-use wasmtime::component::Linker;
+use wasmtime::component::{Component, Linker};
 
 use crate::apply::Ladder;
 use crate::ask::{self, Asked};
-use crate::cache::{Cache, CacheError};
+use crate::cache::{self, Cache, CacheError};
 use crate::call::Call;
 use crate::compile::{CompileError, Compiler};
 use crate::contract::{COMPONENT_MAX, ComponentError, check};
@@ -124,6 +124,12 @@ pub enum LoadError {
         /// What it says.
         reason: String,
     },
+    /// It is being compiled.
+    #[error("the component is being compiled")]
+    Waiting,
+    /// It was refused before, and is not tried again yet.
+    #[error("{0}")]
+    Before(String),
     /// The engine cannot be made.
     #[error("make the WebAssembly engine: {reason}")]
     Engine {
@@ -157,7 +163,12 @@ pub(crate) struct Inner {
     pub(crate) ladder: Mutex<Ladder>,
     /// One compiler at a time.
     compiling: Mutex<()>,
+    /// What was compiled and could not be written into the cache.
+    uncached: Mutex<HashMap<PolicyDigest, Component>>,
 }
+
+/// Components of which the cache could not keep the code; one more and they are compiled again.
+const UNCACHED: usize = 8;
 
 /// What can be asked now. Replaced as a whole, while no call waits: a call takes its policy with it.
 #[derive(Clone, Default)]
@@ -182,6 +193,7 @@ impl PolicyHost {
             bound: RwLock::default(),
             ladder: Mutex::default(),
             compiling: Mutex::default(),
+            uncached: Mutex::default(),
             engine,
         })))
     }
@@ -283,13 +295,30 @@ impl PolicyHost {
         Ok(code)
     }
 
+    /// Compiles a component into the cache. Takes as long as the compiler does; one at a time.
+    ///
+    /// # Errors
+    /// [`LoadError`]: it does not fit, or cannot be compiled.
+    pub fn compile(&self, component: &[u8]) -> Result<(), LoadError> {
+        self.compiled(component, &digest_of(component)).map(drop)
+    }
+
+    /// Whether loading it takes no compiler.
+    pub(crate) fn is_compiled(&self, digest: &PolicyDigest) -> bool {
+        let kept = lock(&self.0.uncached).contains_key(digest);
+        kept || self.shared(digest).is_some() || self.0.cache.holds(&self.0.engine, digest)
+    }
+
     fn shared(&self, digest: &PolicyDigest) -> Option<Arc<Code>> {
         let bound = self.0.bound.read().unwrap_or_else(PoisonError::into_inner);
         bound.policies.values().find(|policy| policy.digest == *digest).map(|policy| Arc::clone(&policy.code))
     }
 
-    fn compiled(&self, component: &[u8], digest: &PolicyDigest) -> Result<wasmtime::component::Component, LoadError> {
+    fn compiled(&self, component: &[u8], digest: &PolicyDigest) -> Result<Component, LoadError> {
         let inner = &*self.0;
+        if let Some(component) = lock(&inner.uncached).get(digest) {
+            return Ok(component.clone());
+        }
         if let Some(component) = inner.cache.find(&inner.engine, digest)? {
             return Ok(component);
         }
@@ -300,11 +329,21 @@ impl PolicyHost {
             return Ok(component);
         }
         let artifact = inner.compiler.compile(component).map_err(LoadError::Compile)?;
-        inner.cache.put(&inner.engine, digest, &artifact).map_err(|error| match error {
+        match inner.cache.put(&inner.engine, digest, &artifact) {
+            Ok(component) => Ok(component),
             // What has just been compiled is sound: it is more than an instance may be.
-            CacheError::Load { reason, .. } => LoadError::Link { reason },
-            error => LoadError::Cache(error),
-        })
+            Err(CacheError::Load { reason, .. }) => Err(LoadError::Link { reason }),
+            Err(error) => {
+                tracing::warn!(policy = %digest, error = crate::apply::whole(&error), "compiled policy is kept in memory only");
+                let component = cache::from_bytes(&inner.engine, &artifact).map_err(|reason| LoadError::Link { reason })?;
+                let mut kept = lock(&inner.uncached);
+                if kept.len() >= UNCACHED {
+                    kept.clear();
+                }
+                kept.insert(digest.clone(), component.clone());
+                Ok(component)
+            }
+        }
     }
 }
 

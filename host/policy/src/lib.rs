@@ -38,7 +38,7 @@ mod question;
 pub mod store;
 mod ticker;
 
-pub use apply::{Applied, Standing};
+pub use apply::{Applied, MayCompile, Standing};
 pub use ask::Asked;
 pub use cache::CacheError;
 pub use compile::{CHILD_ARGUMENT, Compiler, compile_child_main};

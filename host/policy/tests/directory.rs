@@ -5,10 +5,10 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{answer, built, guest, host, questions};
+use common::{answer, built, guest, host, host_with, questions};
 use polylet_core::effect::Rung;
 use polylet_core::question::{Answer, Hook};
-use polylet_policy::{Install, LimitSpec, PolicyHost, digest_of, install, revert, scan, unbind};
+use polylet_policy::{Install, LimitSpec, LoadError, PolicyHost, digest_of, install, revert, scan, unbind};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -282,6 +282,55 @@ impl Node {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// Whoever may not wait for a compiler binds all that needs none, and keeps what the others had bound.
+#[test]
+fn what_must_be_compiled_holds_up_nobody() {
+    let slow = guest::waits(4_001);
+    let cache = tempfile::tempdir().unwrap();
+    let node = Node { folder: tempfile::tempdir().unwrap(), host: host_with(|settings| settings.cache = cache.path().into()) };
+    node.install("one", &guest::waits(1));
+    assert!(node.apply().is_empty());
+    node.install("one", &slow);
+    let bytes = slow.clone();
+    let answers: [(LoadError, usize, usize); 2] =
+        [(LoadError::Waiting, 0, 1), (LoadError::Before("the component is too costly".into()), 1, 0)];
+    for (answer, errors, waiting) in answers {
+        let mut answer = Some(answer);
+        let applied = node.host.apply_compiled(&scan(node.folder.path()).unwrap(), &mut |binding, component| {
+            assert_eq!((binding.name.as_str(), &component[..]), ("one", &bytes[..]));
+            answer.take().map_or(Ok(()), Err)
+        });
+        assert_eq!((applied.errors.len(), applied.waiting.len(), applied.changed), (errors, waiting, false), "{applied:?}");
+        assert_eq!((node.delay(), node.ladder().as_str()), (Some(1), "one"));
+    }
+    node.host.compile(&slow).unwrap();
+    let mut compiles = 0;
+    let applied = node.host.apply_compiled(&scan(node.folder.path()).unwrap(), &mut |_, _| {
+        compiles += 1;
+        Ok(())
+    });
+    assert_eq!((applied.errors.len(), applied.waiting.len(), applied.changed, compiles), (0, 0, true, 0));
+    assert_eq!(node.delay(), Some(4_001));
+}
+
+/// A cache may be lost: what cannot be written there is kept in memory.
+#[test]
+fn a_cache_that_cannot_be_written_costs_only_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    let node = Node { folder: tempfile::tempdir().unwrap(), host: host_with(|settings| settings.cache.clone_from(&cache)) };
+    fs::remove_dir_all(&cache).unwrap();
+    fs::write(&cache, "in the way").unwrap();
+    node.install("one", &guest::waits(7));
+    assert!(node.apply().is_empty());
+    assert_eq!(node.delay(), Some(7));
+    node.host.compile(&guest::waits(8)).unwrap();
+    node.install("one", &guest::waits(8));
+    let applied = node.host.apply_compiled(&scan(node.folder.path()).unwrap(), &mut |_, _| panic!("it is compiled"));
+    assert!(applied.errors.is_empty(), "{applied:?}");
+    assert_eq!(node.delay(), Some(8));
 }
 
 #[test]

@@ -53,7 +53,10 @@ pub enum Query {
     /// Ladders.
     Policies,
     /// Read the policy directory now; answered with what is wrong in it.
-    Reload,
+    Reload {
+        /// The hook whose binding is waited for while it is compiled; None: those of all.
+        hook: Option<Hook>,
+    },
 }
 
 /// Which decisions.
@@ -152,7 +155,7 @@ pub async fn serve_admin<A: Admin>(mut listener: UnixListener, path: PathBuf, ad
         .route("/v1/pods", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Pods)))
         .route("/v1/pods/{namespace}/{name}", get(pod))
         .route("/v1/policies", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Policies)))
-        .route("/v1/policies/reload", post(|State(a): State<Arc<dyn Admin>>| value(a, Query::Reload)))
+        .route("/v1/policies/reload", post(reload))
         .route("/v1/decisions", get(decisions))
         .fallback(|| async { refuse(404, "no such path; see /v1/pods, /v1/node, /v1/policies, /v1/decisions, /v1/version") })
         .with_state(admin);
@@ -214,6 +217,22 @@ async fn value(admin: Arc<dyn Admin>, what: Query) -> Response {
 
 async fn pod(State(admin): State<Arc<dyn Admin>>, UrlPath((namespace, name)): UrlPath<(String, String)>) -> Response {
     value(admin, Query::Pod { namespace, name }).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReloadParams {
+    hook: Option<Hook>,
+}
+
+async fn reload(
+    State(admin): State<Arc<dyn Admin>>,
+    params: Result<UrlQuery<ReloadParams>, axum::extract::rejection::QueryRejection>,
+) -> Response {
+    match params {
+        Ok(UrlQuery(ReloadParams { hook })) => value(admin, Query::Reload { hook }).await,
+        Err(error) => refuse(400, &error.body_text()),
+    }
 }
 
 #[derive(Deserialize)]

@@ -241,7 +241,7 @@ async fn check_place(place: &Place) -> anyhow::Result<()> {
 async fn changed(place: &Place, hook: Hook, mut report: Value) -> anyhow::Result<()> {
     let began = Instant::now();
     let mut refused = false;
-    match AdminClient::new(&place.ask.socket).post("/v1/policies/reload").await {
+    match AdminClient::new(&place.ask.socket).post(&format!("/v1/policies/reload?hook={}", hook.as_str())).await {
         Ok(answer) => {
             let concerns = |refused: &Value| refused["hooks"].as_array().is_some_and(|hooks| hooks.contains(&json!(hook)));
             let of_name = |refused: &Value| !report["loaded"].is_null() && refused["binding"] == report["loaded"];

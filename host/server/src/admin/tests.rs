@@ -57,7 +57,10 @@ async fn values_errors_and_streams_arrive() {
     tokio::spawn(serve_admin(listener, path.clone(), Arc::new(Fake), stop.clone()));
     let client = AdminClient::new(&path);
     assert_eq!(client.get("/v1/pods").await.expect("an answer"), json!({"asked": "Pods"}));
-    assert_eq!(client.post("/v1/policies/reload").await.expect("an answer"), json!({"asked": "Reload"}));
+    for (path, asked) in [("", "Reload { hook: None }"), ("?hook=qos", "Reload { hook: Some(Qos) }")] {
+        let answer = client.post(&format!("/v1/policies/reload{path}")).await.expect("an answer");
+        assert_eq!(answer, json!({"asked": asked}));
+    }
     let missing = client.get("/v1/pods/default/nope").await.expect_err("no such pod");
     assert!(matches!(&missing, ClientError::Refused { status: 404, message } if message == "no pod nope"), "{missing}");
     let bad = client.get("/v1/decisions?hook=nonsense").await.expect_err("no such hook");
