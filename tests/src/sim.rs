@@ -4,6 +4,7 @@
 //! things happen; the first one broken ends the run with a message that names the seed. A seed replays exactly.
 
 mod broken;
+mod calls;
 mod check;
 mod faults;
 mod manifest;
@@ -14,7 +15,7 @@ mod world;
 
 pub use broken::Broken;
 pub(crate) use settings::config;
-pub use world::{Report, run, run_broken, run_traced};
+pub use world::{Report, run, run_broken, run_hashed, run_traced};
 
 /// Milliseconds of virtual time after which nothing fails any more.
 pub const CALM: u64 = 60_000;

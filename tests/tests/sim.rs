@@ -1,6 +1,6 @@
 //! Thousands of seeded worlds: see `polylet_tests::sim`.
 
-use polylet_tests::sim::{Broken, run, run_broken, run_traced};
+use polylet_tests::sim::{Broken, run, run_broken, run_hashed, run_traced};
 
 /// Seeds in one run; `SEEDS` asks for more or fewer.
 const SEEDS: u64 = 5_000;
@@ -41,7 +41,9 @@ fn every_world_keeps_the_invariants_and_converges() {
 #[test]
 fn a_seed_replays_exactly() {
     for seed in [3, 7, 11] {
-        assert_eq!(run(seed), run(seed));
+        let report = run_hashed(seed);
+        assert_eq!(report, run_hashed(seed));
+        assert_ne!(report.expect("the world holds").fingerprint, 0);
     }
 }
 
@@ -56,10 +58,9 @@ fn broken_cores_are_caught() {
     assert!(uncaught.is_empty(), "in {WORLDS} worlds nobody noticed {uncaught:?}");
 }
 
-/// `SEED=n` prints that world as it goes.
+/// `SEED=n` prints that world as it goes, with `--nocapture`.
 #[test]
 fn replay() {
-    if let Some(seed) = std::env::var("SEED").ok().and_then(|s| s.parse().ok()) {
-        run_traced(seed).expect("the world holds");
-    }
+    let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    run_traced(seed).expect("the world holds");
 }

@@ -58,8 +58,6 @@ pub struct Settings {
     pub oom_score_adj: i32,
     /// `maxPods`.
     pub max_pods: u32,
-    /// `syncFrequency`.
-    pub resync: Duration,
     /// At most this many pulls at once.
     pub parallel_pulls: usize,
     /// Longest delay of the crash backoff (`crashLoopBackOff.maxContainerRestartPeriod`), 300 s by default.
@@ -178,7 +176,6 @@ impl Settings {
             fail_swap_on: true,
             oom_score_adj: -999,
             max_pods: 110,
-            resync: Duration::from_secs(60),
             parallel_pulls: 1,
             crash_backoff_max: Duration::from_secs(300),
             reserved_cpu: 0,
@@ -233,7 +230,6 @@ impl Settings {
             relist: Duration::from_secs(1),
             relist_with_events: Duration::from_secs(10),
             sampling: Duration::from_secs(10),
-            resync: self.resync,
             max_pods: self.max_pods,
             parallel_pulls: self.parallel_pulls,
             dead_per_container: 1,

@@ -25,8 +25,6 @@ pub struct Config {
     pub relist_with_events: Duration,
     /// How often signals are sampled.
     pub sampling: Duration,
-    /// `syncFrequency`.
-    pub resync: Duration,
     /// `maxPods`.
     pub max_pods: u32,
     /// At most this many pulls at once; 1 is `serializeImagePulls`.

@@ -102,10 +102,8 @@ pub fn decide(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Healt
         Need::New { attempt, replace } => {
             return match sandbox::worth(pod, have, health) {
                 true => Plan::Sandbox { attempt, replace },
-                false if have.containers.iter().any(|c| c.state == ContainerState::Running) => {
-                    Plan::End(StopCause::SandboxChanged)
-                }
-                false => Plan::End(StopCause::Completed),
+                false if sandbox::ran_out(pod, have) => Plan::End(StopCause::Completed),
+                false => Plan::End(StopCause::SandboxChanged),
             };
         }
         Need::Keep { sandbox, twins } => (sandbox, twins),

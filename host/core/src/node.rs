@@ -4,7 +4,8 @@
 //! Desired · Listed · Observed · Hint · Done · Policies · Runtime · Sampled · Tick ──► Node::step ──► effects, in an order that counts
 //! ```
 //!
-//! **Invariant:** one step touches only the pods that changed or whose time has come; its cost does not grow with the node.
+//! **Invariant:** one step touches only the pods that changed or whose time has come. What it does for all of them (counting, names) looks
+//! at no more than a field of each.
 //! **Invariant:** an effect's answer is matched by its id; an answer nobody waits for changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};

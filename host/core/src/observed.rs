@@ -96,6 +96,8 @@ pub struct Sandbox {
     pub host_network: bool,
     /// `runtime_handler`.
     pub runtime_handler: String,
+    /// Why its state is unknown, where the runtime said that.
+    pub trouble: Option<String>,
 }
 
 /// State of a container.

@@ -49,7 +49,6 @@ pub(crate) fn config() -> Config {
         relist: Duration::from_secs(1),
         relist_with_events: Duration::from_secs(300),
         sampling: Duration::from_secs(10),
-        resync: Duration::from_secs(60),
         max_pods: 110,
         parallel_pulls: 1,
         dead_per_container: 1,

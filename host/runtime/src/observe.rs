@@ -121,7 +121,7 @@ async fn look_at_sandbox(client: &Client, listed: cri::PodSandbox) -> Result<Opt
     match client.pod_sandbox_status(&listed.id, false).await {
         Ok(answer) => Ok(answer.status.map(sandbox)),
         Err(error) if error.kind == Kind::NotFound => Ok(None),
-        Err(_) => Ok(Some(unknown_sandbox(listed))),
+        Err(error) => Ok(Some(unknown_sandbox(listed, error.rpc_text()))),
     }
 }
 
@@ -148,13 +148,14 @@ fn sandbox(status: cri::PodSandboxStatus) -> Sandbox {
         created: wall(status.created_at).unwrap_or_default(),
         ips: ips.filter(|ip| !ip.is_empty()).cloned().collect(),
         has_network: status.network.is_some() && !host_network,
+        trouble: None,
         host_network,
         runtime_handler: status.runtime_handler,
     }
 }
 
 /// Listed, but its status could not be had.
-fn unknown_sandbox(listed: cri::PodSandbox) -> Sandbox {
+fn unknown_sandbox(listed: cri::PodSandbox, trouble: String) -> Sandbox {
     Sandbox {
         id: SandboxId::from(listed.id),
         attempt: listed.metadata.map_or(0, |m| m.attempt),
@@ -162,6 +163,7 @@ fn unknown_sandbox(listed: cri::PodSandbox) -> Sandbox {
         created: wall(listed.created_at).unwrap_or_default(),
         ips: Vec::new(),
         has_network: false,
+        trouble: Some(trouble),
         host_network: false,
         runtime_handler: listed.runtime_handler,
     }

@@ -175,16 +175,16 @@ pub(crate) fn core_error(error: ClientError) -> CallError {
 /// Upstream tells failures of a pull apart by how the runtime's text begins, and quotes them as Go's gRPC prints them.
 fn image_error(error: ClientError) -> CallError {
     let message = error.rpc_text();
-    let mut told = CallError { message, ..core_error(error) };
+    let mut told = core_error(error);
     let text = told.message.as_str();
-    if text.contains("RegistryUnavailable") {
+    if text.starts_with("RegistryUnavailable") {
         told.kind = CallErrorKind::RegistryUnavailable;
-    } else if text.contains("SignatureValidationFailed") {
+    } else if text.starts_with("SignatureValidationFailed") {
         told.kind = CallErrorKind::SignatureInvalid;
     } else if text.contains("invalid reference format") || text.contains("failed to parse image reference") {
         told.kind = CallErrorKind::InvalidImageName;
     }
-    told
+    CallError { message, ..told }
 }
 
 /// The name of a sandbox or container belongs to one made before. containerd and CRI-O say so in words.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1;
-use polylet_core::effect::StopCause;
-use polylet_core::id::{ContainerId, PodUid, SandboxId};
+use polylet_core::effect::{Act, StopCause};
+use polylet_core::id::{ContainerId, EffectId, PodUid, SandboxId};
 use polylet_core::observed::{ContainerState, SandboxState};
 use polylet_core::pod::{ContainerKind, Pod, ProbeKind};
+use polylet_core::record::PodRecord;
 
 use super::manifest::ALL_AGAIN;
 use super::runtime::Runtime;
@@ -34,11 +35,63 @@ pub(super) struct Check {
     pub(super) evicted: BTreeSet<PodUid>,
     /// The store has lost something: counts may fall when the agent comes back.
     pub(super) forgetful: bool,
+    /// preStop hooks under way: the pod, and the grace that it had then, in seconds, where it was being ended.
+    hooks: BTreeMap<EffectId, (PodUid, Option<u64>)>,
+    /// What the node gave up in this step.
+    pub(super) cancelled: Vec<EffectId>,
+    /// Graces of pods that are being ended, in seconds.
+    graces: BTreeMap<PodUid, u64>,
+    /// When containers could not be made lately.
+    not_created: BTreeMap<PodUid, Vec<u64>>,
     phases: BTreeMap<PodUid, String>,
     restarts: BTreeMap<(PodUid, String), i32>,
 }
 
 impl Check {
+    /// The node remembers something of a pod.
+    pub(super) fn remembers(&mut self, record: &PodRecord) {
+        match &record.stop {
+            Some(stop) => drop(self.graces.insert(record.uid.clone(), stop.grace_seconds)),
+            None => drop(self.graces.remove(&record.uid)),
+        }
+    }
+
+    /// The node asks for something.
+    pub(super) fn begins(&mut self, id: EffectId, act: &Act) {
+        if let Act::Hook { pod, budget: Some(_), .. } = act {
+            self.hooks.insert(id, (pod.clone(), self.graces.get(pod).copied()));
+        }
+    }
+
+    /// The agent dies, and what it had under way with it.
+    pub(super) fn dies(&mut self) {
+        self.hooks.clear();
+        self.cancelled.clear();
+    }
+
+    /// All effects of a step are done: it gave up a preStop hook only where the grace has become shorter since that began.
+    pub(super) fn stepped(&mut self) -> Result<(), String> {
+        for id in std::mem::take(&mut self.cancelled) {
+            let Some((pod, before)) = self.hooks.get(&id) else { continue };
+            match (before, self.graces.get(pod)) {
+                (None, Some(_)) => {}
+                (Some(before), Some(now)) if now < before => {}
+                (before, now) => {
+                    return Err(format!("a preStop hook of {pod} is cut off; its grace was {before:?} s and is {now:?} s"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A container could not be made: tried again, but not at once.
+    pub(super) fn not_created(&mut self, pod: &PodUid, now: u64) -> Result<(), String> {
+        let lately = self.not_created.entry(pod.clone()).or_default();
+        lately.retain(|at| at + 10_000 > now);
+        lately.push(now);
+        if lately.len() > 20 { Err(format!("{} containers of {pod} were not made in ten seconds", lately.len())) } else { Ok(()) }
+    }
+
     /// A container starts now.
     pub(super) fn starts(&mut self, rt: &Runtime, pod: &Pod, id: &ContainerId) -> Result<(), String> {
         let Some(me) = rt.containers.iter().find(|c| c.seen.id == *id) else { return Ok(()) };

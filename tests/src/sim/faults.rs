@@ -77,6 +77,7 @@ impl World {
 
     pub(super) fn crash(&mut self) {
         self.say(|| "!! the agent dies".into());
+        self.check.dies();
         self.begin_life();
     }
 

@@ -83,6 +83,7 @@ impl Runtime {
                         created: wall,
                         ips: if pod.host_network { vec![] } else { vec!["10.0.0.1".into()] },
                         has_network: !pod.host_network,
+                        trouble: None,
                         host_network: pod.host_network,
                         runtime_handler: String::new(),
                     },

@@ -1,6 +1,7 @@
 //! One world: virtual time, a queue of what is to happen, the node, and everything around it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use polylet_core::sample::{PodUsage, Reading, Sample};
 use polylet_core::time::{Mono, Now, Wall};
 
 use super::broken::Broken;
+use super::calls::{pod_of, refusal};
 use super::check::Check;
 use super::manifest::{self, Program, SimPod};
 use super::policy;
@@ -33,23 +35,28 @@ pub struct Report {
     pub steps: u64,
     /// Acts that the node asked for.
     pub acts: u64,
-    /// Hash over everything that went in and out: two runs of a seed agree.
+    /// Hash over everything that went in and out, where it is asked for.
     pub fingerprint: u64,
 }
 
 /// Plays one world. Err: the invariant that broke, and when.
 pub fn run(seed: u64) -> Result<Report, String> {
-    World::new(seed, false).play()
+    World::new(seed, Telling::Nothing).play()
 }
 
 /// Likewise, with everything printed.
 pub fn run_traced(seed: u64) -> Result<Report, String> {
-    World::new(seed, true).play()
+    World::new(seed, Telling::Print).play()
+}
+
+/// Likewise, with a fingerprint: two runs of a seed agree.
+pub fn run_hashed(seed: u64) -> Result<Report, String> {
+    World::new(seed, Telling::Hash).play()
 }
 
 /// Plays one world around a core that lacks a rule.
 pub fn run_broken(seed: u64, broken: Broken) -> Result<Report, String> {
-    let mut world = World::new(seed, false);
+    let mut world = World::new(seed, Telling::Nothing);
     world.lacks = Some(broken);
     world.play()
 }
@@ -107,6 +114,14 @@ pub(super) enum Fault {
     MemoryShort(bool),
 }
 
+/// What becomes of what happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Telling {
+    Nothing,
+    Print,
+    Hash,
+}
+
 pub(super) struct World {
     pub(super) seed: u64,
     pub(super) rng: Rng,
@@ -129,19 +144,21 @@ pub(super) struct World {
     pub(super) turn: u64,
     pub(super) wake: (u64, u64),
     pub(super) runs: BTreeMap<(PodUid, String), u32>,
+    /// A pod whose containers cannot be made a second time.
+    cursed: Option<PodUid>,
     pub(super) hung: Option<PodUid>,
     pub(super) generation: u64,
     pub(super) check: Check,
     pub(super) report: Report,
     pub(super) recent: Vec<u64>,
     pub(super) next_pod: u64,
-    pub(super) trace: bool,
+    telling: Telling,
     pub(super) broken: Option<String>,
     pub(super) lacks: Option<Broken>,
 }
 
 impl World {
-    fn new(seed: u64, trace: bool) -> Self {
+    fn new(seed: u64, telling: Telling) -> Self {
         let mut rng = Rng::new(seed);
         let mut world = Self {
             seed,
@@ -163,12 +180,13 @@ impl World {
             wake: (u64::MAX, 0),
             runs: BTreeMap::new(),
             hung: None,
+            cursed: None,
             generation: 0,
             check: Check::default(),
             report: Report::default(),
             recent: Vec::new(),
             next_pod: 0,
-            trace,
+            telling,
             broken: None,
             lacks: None,
             rng: rng.clone(),
@@ -178,6 +196,9 @@ impl World {
         }
         if rng.chance(30) {
             world.hung = world.declared.keys().next().cloned();
+        }
+        if rng.chance(20) {
+            world.cursed = world.declared.keys().last().cloned();
         }
         for image in 0..2 {
             world.rt.images.insert(format!("img{image}:1"), 0);
@@ -249,7 +270,8 @@ impl World {
     }
 
     pub(super) fn clock(&self) -> Now {
-        let wall = EPOCH.saturating_add_signed(self.jump) + self.now;
+        // The clocks do not tick together.
+        let wall = EPOCH.saturating_add_signed(self.jump) + self.now + u64::from(self.now % 7 < 3);
         Now { wall: Wall(wall), mono: Mono(self.now - self.booted) }
     }
 
@@ -264,9 +286,15 @@ impl World {
         }
     }
 
-    pub(super) fn say(&self, what: impl FnOnce() -> String) {
-        if self.trace {
-            println!("{:>8} {}", self.now, what());
+    pub(super) fn say(&mut self, what: impl FnOnce() -> String) {
+        match self.telling {
+            Telling::Nothing => {}
+            Telling::Print => println!("{:>8} {}", self.now, brief(&what())),
+            Telling::Hash => {
+                let mut hasher = DefaultHasher::new();
+                (self.report.fingerprint, self.now, what()).hash(&mut hasher);
+                self.report.fingerprint = hasher.finish();
+            }
         }
     }
 
@@ -374,7 +402,7 @@ impl World {
     }
 
     pub(super) fn step(&mut self, event: Event) {
-        self.say(|| format!("-> {}", brief(&format!("{event:?}"))));
+        self.say(|| format!("-> {event:?}"));
         self.report.steps += 1;
         let event = match self.lacks {
             Some(broken) => match broken.event(event, self.report.steps) {
@@ -395,6 +423,8 @@ impl World {
         if survivors != usize::MAX {
             return self.crash();
         }
+        let ok = self.check.stepped();
+        self.fail(ok);
         if let Some(Mono(at)) = self.node.next_wakeup() {
             let at = (at + self.booted).max(self.now + 1);
             if at < self.wake.0 || self.wake.0 <= self.now {
@@ -414,14 +444,10 @@ impl World {
             },
             None => effect,
         };
-        self.say(|| format!("   <- {}", brief(&format!("{effect:?}"))));
-        self.report.fingerprint = self
-            .report
-            .fingerprint
-            .wrapping_mul(0x100_0000_01b3)
-            .wrapping_add(self.now ^ std::mem::size_of_val(&effect) as u64 ^ variant(&effect));
+        self.say(|| format!("   <- {effect:?}"));
         match effect {
             Effect::Remember(record) => {
+                self.check.remembers(&record);
                 if !self.disk_full {
                     self.store.insert(record.uid.clone(), (*record).clone());
                 }
@@ -435,6 +461,7 @@ impl World {
                 self.fail(ok);
             }
             Effect::Cancel(id) => {
+                self.check.cancelled.push(id);
                 let at = self.now + self.rng.below(20);
                 let event = Event::Done { id, result: Err(error("call", "cancelled", CallErrorKind::Cancelled)) };
                 self.at(at, Todo::Deliver { life: self.life, event });
@@ -461,6 +488,7 @@ impl World {
             let ok = self.check.stop(&self.rt, self.told.as_ref(), id, *cause, ms);
             self.fail(ok);
         }
+        self.check.begins(id, &act);
         let life = self.life;
         let calm = self.calm();
         let quick = matches!(act, Act::Ask { .. } | Act::Prepare { .. } | Act::CleanUp { .. });
@@ -482,6 +510,15 @@ impl World {
             // A big image.
             let later = there + self.rng.below(30_000);
             return self.at(later, Todo::Apply { life, id, act, reply: Some(back) });
+        }
+        if let Act::CreateContainer { pod, attempt: 1.., .. } = &act
+            && !calm
+            && self.cursed.as_ref() == Some(&pod.uid)
+        {
+            let ok = self.check.not_created(&pod.uid, self.now);
+            self.fail(ok);
+            let event = refusal(id, &act, CallErrorKind::Other);
+            return self.at(there + back, Todo::Deliver { life, event });
         }
         if !calm && !quick && self.rng.chance(6) {
             let kind = if self.rng.chance(50) { CallErrorKind::Other } else { CallErrorKind::DeadlineExceeded };
@@ -566,7 +603,7 @@ impl World {
             }
             _ => Event::Done { id, result: self.rt.carry_out(&act, wall) },
         };
-        self.say(|| format!("   == {}", brief(&format!("{act:?}"))));
+        self.say(|| format!("   == {act:?}"));
         if let Some(back) = reply {
             self.at(self.now + back, Todo::Deliver { life, event });
         }
@@ -655,41 +692,6 @@ impl World {
 
 fn now_calm(now: u64) -> bool {
     now >= CALM
-}
-
-fn refusal(id: EffectId, act: &Act, kind: CallErrorKind) -> Event {
-    let error = error("call", "refused", kind);
-    match act {
-        Act::List => Event::Listed { id, result: Err(error) },
-        Act::Observe(uid) => Event::Observed { id, pod: uid.clone(), result: Err(error) },
-        Act::Sample => Event::Sampled { id, result: Err(error) },
-        _ => Event::Done { id, result: Err(error) },
-    }
-}
-
-fn pod_of(act: &Act) -> Option<PodUid> {
-    match act {
-        Act::PullImage { pod, .. }
-        | Act::Prepare { pod, .. }
-        | Act::RunSandbox { pod, .. }
-        | Act::CreateContainer { pod, .. }
-        | Act::StartContainer { pod, .. } => Some(pod.uid.clone()),
-        Act::Hook { pod, .. } => Some(pod.clone()),
-        _ => None,
-    }
-}
-
-fn variant(effect: &Effect) -> u64 {
-    match effect {
-        Effect::Remember(_) => 1,
-        Effect::Forget(_) => 2,
-        Effect::Say(_) => 3,
-        Effect::Publish { .. } => 4,
-        Effect::Decided(_) => 5,
-        Effect::Do { id, .. } => 100 + id.0,
-        Effect::Count(_) => 6,
-        Effect::Cancel(id) => 7 + id.0,
-    }
 }
 
 fn brief(text: &str) -> String {

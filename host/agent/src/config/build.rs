@@ -73,7 +73,6 @@ pub(super) fn apply(tree: &Map<String, Value>, settings: &mut Settings) {
     settings.static_pod_path = (!path.is_empty()).then(|| PathBuf::from(path));
     settings.paths.pod_logs = tree.text("podLogsDir").trim_end_matches('/').into();
     settings.file_check = tree.duration("fileCheckFrequency");
-    settings.resync = tree.duration("syncFrequency");
     settings.runtime_endpoint = tree.text("containerRuntimeEndpoint");
     settings.image_endpoint = Some(tree.text("imageServiceEndpoint")).filter(|endpoint| !endpoint.is_empty());
     settings.runtime_timeout = tree.duration("runtimeRequestTimeout");

@@ -16,6 +16,7 @@ pub(super) const KIND: (&str, &str) = ("kubelet.config.k8s.io/v1beta1", "Kubelet
 const SERVER: Stand = Ignored("this node serves no kubelet HTTPS endpoint yet");
 const API: Stand = Ignored("this node talks to no API server yet");
 const PROFILING: Stand = Ignored("there is nothing to profile in this agent");
+const SYNC: Stand = Ignored("a pod is looked at whenever something of it changes, and not from time to time");
 const ROTATION: Stand = Ignored("this node rotates no container logs yet");
 const IMAGES: Stand = Ignored("this node collects no unused images yet");
 const RATE: Stand = Ignored("this node does not limit the rate of pulls yet, only their number");
@@ -33,7 +34,7 @@ pub(super) const FIELDS: &[Field] = &[
     row("enableServer", "*bool", "true", Bool, SERVER),
     row("staticPodPath", "string", "''", Path, Honoured),
     row("podLogsDir", "string", "/var/log/pods/", Path, Honoured),
-    row("syncFrequency", "metav1.Duration", "1m", Duration, Honoured),
+    row("syncFrequency", "metav1.Duration", "1m", Duration, SYNC),
     row("fileCheckFrequency", "metav1.Duration", "20s", Duration, Honoured),
     row("httpCheckFrequency", "metav1.Duration", "20s", Duration, Ignored("this node fetches no manifests yet")),
     row("staticPodURL", "string", "''", Text, Refused("manifests from a URL")),

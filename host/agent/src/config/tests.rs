@@ -129,7 +129,7 @@ fn later_layers_win() {
 fn fields_become_settings() {
     let settings = World::new()
         .config(
-            "staticPodPath: manifests/\npodLogsDir: /logs/\nsyncFrequency: 30s\nhealthzPort: 0\ncgroupRoot: /test\nserializeImagePulls: false\n\
+            "staticPodPath: manifests/\npodLogsDir: /logs/\nhealthzPort: 0\ncgroupRoot: /test\nserializeImagePulls: false\n\
              maxParallelImagePulls: 4\nkubeReserved: {cpu: 100m, memory: 1Gi}\nsystemReserved: {cpu: 200m, pid: '100'}\n\
              crashLoopBackOff: {maxContainerRestartPeriod: 5s}\ncpuCFSQuotaPeriod: 50ms\nenforceNodeAllocatable: [none]\nlogging: {format: json}\n\
              resolvConf: ''\nmaxPods: 0\n",
@@ -138,7 +138,7 @@ fn fields_become_settings() {
     let path = settings.static_pod_path.unwrap();
     assert!(path.is_absolute() && path.ends_with("manifests"), "{}", path.display());
     assert_eq!(settings.paths.pod_logs, PathBuf::from("/logs"));
-    assert_eq!((settings.resync, settings.health, settings.cgroup_root.as_str()), (Duration::from_secs(30), None, "/test"));
+    assert_eq!((settings.health, settings.cgroup_root.as_str()), (None, "/test"));
     assert_eq!((settings.parallel_pulls, settings.cpu_period_us, settings.enforce_pods), (4, 50_000, false));
     assert_eq!((settings.reserved_cpu, settings.reserved_memory, settings.reserved_pids), (300, 1 << 30, 100));
     assert_eq!((settings.crash_backoff_max, settings.log_json), (Duration::from_secs(5), true));

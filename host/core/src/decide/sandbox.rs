@@ -3,9 +3,9 @@
 //! One difference from upstream: two ready sandboxes do not condemn the pod. The one with running containers stays, the other, the late
 //! twin of a call that timed out and was carried out after all, is stopped.
 
-use crate::id::{ContainerId, SandboxId};
+use crate::id::{ContainerId, ContainerName, SandboxId};
 use crate::observed::{ContainerState, Observed, Sandbox, SandboxState};
-use crate::pod::Pod;
+use crate::pod::{Container, Pod, RestartPolicy};
 
 use super::{Health, again};
 
@@ -50,8 +50,12 @@ pub(super) fn need(pod: &Pod, have: &Observed) -> Need {
     Need::Keep { sandbox: best.id.clone(), twins }
 }
 
-/// Whether a new sandbox would have anything to run: a pod that has run to its end gets none.
+/// Whether a new sandbox would have anything to run: a pod that has run to its end gets none, nor does one that has begun and restarts
+/// nothing.
 pub(super) fn worth(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Health) -> bool {
+    if pod.restart_policy == RestartPolicy::Never && !have.containers.is_empty() {
+        return false;
+    }
     let mut ever = false;
     for container in pod.app_containers() {
         match have.newest(container.name.as_str()) {
@@ -64,7 +68,7 @@ pub(super) fn worth(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) ->
             // Still there, or never made: it will have to be started in the new sandbox.
             Some(attempt) => {
                 ever = true;
-                let never = super::policy(pod, container) == crate::pod::RestartPolicy::Never;
+                let never = super::policy(pod, container) == RestartPolicy::Never;
                 if !(never && attempt.started.is_some()) {
                     return true;
                 }
@@ -82,6 +86,16 @@ pub(super) fn worth(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) ->
     }
     // Init containers that failed for good end the pod through the same door.
     !ever && pod.app_containers().next().is_none()
+}
+
+/// Without a sandbox for good, it has come to its end by itself: nothing runs, and nothing was still to come.
+pub(super) fn ran_out(pod: &Pod, have: &Observed) -> bool {
+    let is = |name: &ContainerName, state| have.newest(name.as_str()).is_some_and(|attempt| attempt.state == state);
+    let exited = |container: &Container| is(&container.name, ContainerState::Exited);
+    let init_failed = pod
+        .init_containers()
+        .any(|init| have.newest(init.name.as_str()).is_some_and(|a| a.state == ContainerState::Exited && a.exit_code != 0));
+    !have.containers.iter().any(|c| c.state == ContainerState::Running) && (init_failed || pod.app_containers().all(exited))
 }
 
 fn runs_something(have: &Observed, sandbox: &SandboxId) -> bool {

@@ -226,7 +226,6 @@ fn pull_failure(image: &str, error: &CallError) -> (&'static str, String) {
             "SignatureValidationFailed",
             format!("image pull failed for {image} because the signature validation failed: {}", error.message),
         ),
-        CallErrorKind::InvalidImageName => ("InvalidImageName", error.message.clone()),
         _ => ("ErrImagePull", error.message.clone()),
     }
 }

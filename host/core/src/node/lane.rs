@@ -152,6 +152,8 @@ impl Worker {
                 continue;
             }
             if let From::Created(id) = &start.from {
+                // The wait that led here is over: what follows is judged by itself.
+                self.restarts.remove(&container.name);
                 let act = Act::StartContainer { pod: pod.clone(), container: container.name.clone(), id: id.clone() };
                 self.begin(cx, What::Start(container.name.clone(), id.clone()), act, false);
                 return;
@@ -196,7 +198,8 @@ impl Worker {
             From::Nothing | From::Created(_) => None,
         };
         match self.restarts.get(&container.name) {
-            Some(Restart { of: asked, state }) if *asked == of => match state {
+            // After a failure to make it there is nothing that ended: its wait holds whatever ended before.
+            Some(Restart { of: asked, state }) if asked.is_none() || *asked == of => match state {
                 RestartState::Asking | RestartState::GivenUp { .. } => false,
                 RestartState::Due { at, .. } => {
                     let at = *at;

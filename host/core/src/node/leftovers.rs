@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** nothing is taken for a leftover before every source and the runtime have been heard.
 
+use std::time::Duration;
+
 use crate::effect::{Act, Effect};
 use crate::event::{CallError, Outcome};
 use crate::id::EffectId;
@@ -10,6 +12,9 @@ use crate::time::{Mono, Now};
 use super::Node;
 use super::cx::What;
 use super::worker::Life;
+
+/// Between two searches.
+const EVERY: Duration = Duration::from_secs(2);
 
 /// When to search again.
 #[derive(Debug, Default)]
@@ -34,7 +39,7 @@ impl Node {
         if !self.knows_all() || self.leftovers.flight.is_some() || self.leftovers.next > now.mono {
             return;
         }
-        self.leftovers.next = now.mono + self.shared.config.resync;
+        self.leftovers.next = now.mono + EVERY;
         self.leftovers.flight = Some(self.with_cx(now, out, |cx| cx.act(None, What::Leftovers, Act::FindLeftovers)));
     }
 

@@ -23,6 +23,8 @@ use super::worker::{Life, Place, Worker};
 
 /// Attempts kept in a container's history.
 const HISTORY: usize = 32;
+/// When a sandbox is looked at again whose state could not be had.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the node must do with a worker after a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,9 +147,13 @@ impl Worker {
         if !matches!(plan, Plan::RestartAll) && !self.restarting_all {
             self.sweep(cx, &have);
         }
+        if plan != Plan::Look {
+            self.trouble = None;
+        }
         match plan {
             Plan::Look => {
-                self.look_not_before = cx.now.mono + Duration::from_millis(200);
+                self.say_trouble(cx, &have);
+                self.look_not_before = cx.now.mono + LOOK_AGAIN;
                 self.hinted = true;
             }
             Plan::End(cause) => self.end(cx, cause, pod.grace),
@@ -155,6 +161,15 @@ impl Worker {
             Plan::Sandbox { attempt, replace } => self.new_sandbox(cx, &pod, &have, attempt, replace),
             Plan::Run(run) => self.serve(cx, &pod, &have, &run),
         }
+    }
+
+    /// The state of a sandbox cannot be had: said once, and again when the runtime says something else.
+    fn say_trouble(&mut self, cx: &mut Cx<'_>, have: &Observed) {
+        let trouble = have.sandboxes.iter().find_map(|sandbox| sandbox.trouble.clone());
+        if let Some(text) = trouble.clone().filter(|_| trouble != self.trouble) {
+            self.say(cx, None, true, "FailedPodSandBoxStatus", format!("Unable to get pod sandbox status: {text}"));
+        }
+        self.trouble = trouble;
     }
 
     /// The sandbox is there: stops what must not run, starts what must.
@@ -229,7 +244,10 @@ impl Worker {
     /// Stops every container, then every sandbox. True once all is quiet.
     fn quiet(&mut self, cx: &mut Cx<'_>, have: &Observed, cause: StopCause, grace: Duration) -> bool {
         for attempt in have.containers.iter().filter(|c| Self::runs(c)) {
-            self.stop(cx, attempt, cause, format!("Stopping container {}", attempt.name), grace);
+            // The end of a grace stays where it was set: a wall clock that moved must not cut a hook off.
+            if !self.stops.contains_key(&attempt.id) {
+                self.stop(cx, attempt, cause, format!("Stopping container {}", attempt.name), grace);
+            }
         }
         if have.containers.iter().any(Self::runs) || !self.stops.is_empty() {
             return false;

@@ -5,12 +5,13 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::ask::{assess_question, rank_question};
 use crate::effect::{Act, Count, Effect, StopCause};
 use crate::event::CallError;
 use crate::evict::{self, Evictor, Short};
-use crate::id::EffectId;
+use crate::id::{EffectId, PodUid};
 use crate::observed::Container;
 use crate::question::eviction::{Shortage, Starved, Victim};
 use crate::question::{Answer, Question};
@@ -35,7 +36,12 @@ pub(super) struct Pressure {
     conditions: Vec<String>,
     /// A ranking is being asked for.
     short: Option<Short>,
+    /// Who was evicted last, and when, while it is being ended.
+    victim: Option<(PodUid, Mono)>,
 }
+
+/// So long nobody else goes while a victim is being ended: what it gives back may be enough.
+const VICTIM_MAY_TAKE: Duration = Duration::from_secs(30);
 
 impl Pressure {
     pub(super) fn next(&self) -> Option<Mono> {
@@ -58,6 +64,11 @@ impl Node {
             return;
         }
         let period = self.shared.config.sampling;
+        // What a victim has given back is seen at once.
+        if self.pressure.victim.as_ref().is_some_and(|(uid, _)| !self.is_being_ended(uid)) {
+            self.pressure.victim = None;
+            self.pressure.next = Some(now.mono);
+        }
         if *self.pressure.next.get_or_insert(now.mono + period) > now.mono {
             return;
         }
@@ -101,6 +112,9 @@ impl Node {
         self.shared.node.disk_pressure = holds(evict::Condition::Disk);
         self.shared.node.pid_pressure = holds(evict::Condition::Pids);
         let Some(short) = found.shortage else { return };
+        if self.pressure.victim.as_ref().is_some_and(|(_, since)| now.mono.since(*since) < VICTIM_MAY_TAKE) {
+            return;
+        }
         let message = format!("Attempting to reclaim {}", evict::resource(short.shortage.starved));
         out.push(Effect::Say(Say { about: About::Node, warning: true, reason: "EvictionThresholdMet", message }));
         let active = self.workers.values().filter(|w| w.life == Life::Running);
@@ -122,7 +136,7 @@ impl Node {
         let sample = self.pressure.last.clone().unwrap_or_default();
         for victim in victims {
             let Some(words) = question.words.pods.get(victim.pod as usize) else { continue };
-            let uid = crate::id::PodUid::from(words.uid.as_str());
+            let uid = PodUid::from(words.uid.as_str());
             let Some(mut worker) = self.workers.remove(&uid) else { continue };
             let evict_static = self.shared.config.evict_static;
             let goes = worker.life == Life::Running && worker.pod.as_ref().is_some_and(|p| p.may_be_evicted(evict_static));
@@ -136,7 +150,7 @@ impl Node {
                     _ => Vec::new(),
                 };
                 let message = evict::message(&short, &pod, usage, &containers);
-                let said = victim.grace.map(std::time::Duration::from_millis);
+                let said = victim.grace.map(Duration::from_millis);
                 let grace = evict::grace(&short.shortage, &pod, said, &self.shared.config);
                 worker.record.end =
                     Some(End { succeeded: false, reason: Some("Evicted".into()), message: Some(message.clone()) });
@@ -147,12 +161,17 @@ impl Node {
                     worker.end(cx, StopCause::Evicted, grace);
                 });
                 self.dirty.insert(uid.clone());
+                self.pressure.victim = Some((uid.clone(), now.mono));
             }
             self.workers.insert(uid, worker);
             if goes {
                 return;
             }
         }
+    }
+
+    fn is_being_ended(&self, uid: &PodUid) -> bool {
+        self.workers.get(uid).is_some_and(|worker| worker.life < Life::Finished)
     }
 
     fn node_facts(&self, now: Now) -> crate::question::NodeFacts {

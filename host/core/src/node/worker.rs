@@ -142,6 +142,8 @@ pub(super) struct Worker {
     /// Something may have changed since the last look began.
     pub(super) hinted: bool,
     pub(super) look_not_before: Mono,
+    /// Why the state of a sandbox could not be had, as it was last said.
+    pub(super) trouble: Option<String>,
 
     pub(super) lane: Option<Lane>,
     pub(super) prepared: bool,
@@ -200,6 +202,7 @@ impl Worker {
             look: None,
             hinted: true,
             look_not_before: Mono(0),
+            trouble: None,
             lane: None,
             prepared: false,
             hold: None,

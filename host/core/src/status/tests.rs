@@ -225,6 +225,7 @@ fn sandbox(id: &str, ready: bool) -> Sandbox {
         created: Wall(6_000),
         ips: vec!["10.1.0.7".into()],
         has_network: true,
+        trouble: None,
         host_network: false,
         runtime_handler: String::new(),
     }
