@@ -19,12 +19,12 @@ modules=$(
     registry=${CARGO_HOME:-$HOME/.cargo}/registry/src
     flags="--remap-path-prefix=$registry=registry --remap-path-prefix=$repo/= -Clink-arg=-zstack-size=65536"
     export CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS+=" $flags"
-    "$CARGO" build --quiet --release --target wasm32-unknown-unknown --manifest-path policies/Cargo.toml \
+    "$CARGO" build --release --target wasm32-unknown-unknown --manifest-path policies/Cargo.toml \
         --workspace --lib --examples >&2
     echo "$CARGO_TARGET_DIR/wasm32-unknown-unknown/release"
 )
 
-cargo build --quiet -p polylet-policy-build
+cargo build -p polylet-policy-build
 make_components() { "${CARGO_TARGET_DIR:-target}/debug/polylet-policy-build" "$@"; }
 
 make_components --out "$out" "$modules"/polylet_{default,gentle_restart,tenant_eviction}.wasm

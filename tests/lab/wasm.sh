@@ -46,7 +46,7 @@ build_std() {
     # Debian's own cargo: its unstable interface to std is of the same release as the compiler.
     # Bitcode, as in an official std: without it a guest cannot be linked with `lto = true`.
     (cd "$work" && RUSTC_BOOTSTRAP=1 RUSTC=$rustc RUSTFLAGS=-Cembed-bitcode=yes CARGO_TARGET_DIR=$work/target \
-        /usr/bin/cargo build --quiet --release \
+        /usr/bin/cargo build --release \
         --manifest-path "$work/Cargo.toml" --target $TARGET -Zbuild-std=std,panic_abort -Zbuild-std-features=) >&2
     lib=$work/sysroot/lib/rustlib/$TARGET/lib
     mkdir -p "$lib"

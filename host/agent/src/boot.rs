@@ -54,18 +54,15 @@ pub struct Booted {
 /// # Errors
 /// What keeps the agent from starting, naming what would be right.
 pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Booted> {
+    let Machine { machine, storage, cgroups } = look_at_machine(settings)?;
     let lock = [NodeLock::of_root(&settings.paths.root)?, lock_runtime(settings)?];
     root::make(&settings.paths)?;
+    if let Some(cgroups) = &cgroups {
+        make_cgroups(cgroups, settings, &machine)?;
+    }
     if let Err(error) = root::share(&settings.paths) {
         tracing::warn!(error = chain(&error), "mounts are not propagated to containers that ask for it");
     }
-    let machine = MachineFacts::read()?;
-    if settings.fail_swap_on && machine.swap > 0 {
-        bail!("running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration");
-    }
-    let storage = facts::storage(&settings.paths.root)?;
-    settings.check_reserved(&machine, storage)?;
-    let cgroups = if settings.cgroups_per_qos { Some(open_cgroups(settings, &machine)?) } else { None };
     adjust_oom_score(settings.oom_score_adj);
 
     let store = open_store(settings);
@@ -135,19 +132,42 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     })
 }
 
-fn open_cgroups(settings: &Settings, machine: &MachineFacts) -> anyhow::Result<CgroupTree> {
-    let tree = CgroupTree::open(&settings.cgroup_root, Driver::Cgroupfs)?;
-    if tree.version() == Version::V1 && settings.fail_cgroup_v1 {
+/// The machine as it is found.
+struct Machine {
+    machine: MachineFacts,
+    /// Bytes of the file system of the root directory.
+    storage: u64,
+    cgroups: Option<CgroupTree>,
+}
+
+/// Whether the agent can run here. Changes nothing: a machine that is refused stays as it was.
+fn look_at_machine(settings: &Settings) -> anyhow::Result<Machine> {
+    let machine = MachineFacts::read()?;
+    if settings.fail_swap_on && machine.swap > 0 {
+        bail!("running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration");
+    }
+    let cgroups = match settings.cgroups_per_qos {
+        true => Some(CgroupTree::open(&settings.cgroup_root, Driver::Cgroupfs)?),
+        false => None,
+    };
+    if settings.fail_cgroup_v1 && cgroups.as_ref().is_some_and(|tree| tree.version() == Version::V1) {
         bail!("kubelet is configured to not run on a host using cgroup v1; set failCgroupV1 to false to run on it all the same");
     }
+    // The directory itself may have to be made yet.
+    let existing = settings.paths.root.ancestors().find(|path| path.exists()).unwrap_or(&settings.paths.root);
+    let storage = facts::storage(existing)?;
+    settings.check_reserved(&machine, storage)?;
+    Ok(Machine { machine, storage, cgroups })
+}
+
+fn make_cgroups(tree: &CgroupTree, settings: &Settings, machine: &MachineFacts) -> anyhow::Result<()> {
     let limits = NodeLimits {
         cpu: (machine.cpus * 1000).saturating_sub(settings.reserved_cpu),
         memory: settings.enforce_pods.then(|| machine.memory.saturating_sub(settings.reserved_memory)),
         pids: settings.enforce_pods.then(|| machine.max_pids.saturating_sub(settings.reserved_pids)),
         huge_pages: machine.huge_pages.clone(),
     };
-    tree.ensure_node(&limits).context("make the cgroups of pods")?;
-    Ok(tree)
+    tree.ensure_node(&limits).context("make the cgroups of pods")
 }
 
 fn open_store(settings: &Settings) -> Arc<Store> {
@@ -203,11 +223,25 @@ async fn patiently<T>(
     within: Duration,
     mut ask: impl AsyncFnMut() -> Result<T, polylet_runtime::CallError>,
 ) -> Result<T, polylet_runtime::CallError> {
+    const SAY_EVERY: Duration = Duration::from_secs(10);
     let deadline = tokio::time::Instant::now() + within;
+    let mut said: Option<tokio::time::Instant> = None;
     loop {
-        match ask().await {
+        let mut asking = std::pin::pin!(ask());
+        let answer = loop {
+            match tokio::time::timeout(SAY_EVERY, &mut asking).await {
+                Ok(answer) => break answer,
+                Err(_) => {
+                    tracing::warn!(endpoint = %client.endpoint(), "waiting for the runtime, which accepts calls and does not answer")
+                }
+            }
+        };
+        match answer {
             Err(error) if tokio::time::Instant::now() < deadline => {
-                tracing::warn!(%error, endpoint = %client.endpoint(), "waiting for the runtime");
+                if said.is_none_or(|at| at.elapsed() >= SAY_EVERY) {
+                    tracing::warn!(%error, endpoint = %client.endpoint(), "waiting for the runtime");
+                    said = Some(tokio::time::Instant::now());
+                }
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
             answer => return answer,

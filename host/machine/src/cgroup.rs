@@ -195,7 +195,7 @@ impl CgroupTree {
         CgroupName::pod(&self.root, uid, tier).path(Driver::Cgroupfs)
     }
 
-    /// Makes the pods' root and the tiers, and sets the limits of the root. To be called at start, and once a minute until it works.
+    /// Makes the pods' root and the tiers, and sets the limits of the root. To be called at start; tiers are seen to again with each pod.
     pub fn ensure_node(&self, limits: &NodeLimits) -> Result<(), CgroupError> {
         let huge_pages = self.page_sizes.iter().map(|size| (*size, limits.huge_pages.get(size).copied().unwrap_or(0)));
         let values = Values {

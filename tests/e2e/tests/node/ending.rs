@@ -33,7 +33,8 @@ pub(crate) fn grace_is_given_and_hooks_run_first(node: &Node) {
     volumeMounts: [{{name: diary, mountPath: /diary}}]
     lifecycle:
       preStop:
-        exec: {{command: [sh, -c, 'echo before >>/diary/diary; sleep 1; echo done >>/diary/diary']}}",
+        exec: {{command: [sh, -c, 'echo before >>/diary/diary; sleep 4; echo done >>/diary/diary']}}
+    readinessProbe: {{exec: {{command: ['true']}}, periodSeconds: 1}}",
         diary(node, "polite")
     );
     let pod = node.pod("polite", &spec);
@@ -44,6 +45,42 @@ pub(crate) fn grace_is_given_and_hooks_run_first(node: &Node) {
     pod.until_gone();
     assert_eq!(written(node, "polite"), ["up", "before", "done", "term", "bye"]);
     assert!(began.elapsed() < Duration::from_secs(60), "it did not take the whole grace: {:?}", began.elapsed());
+}
+
+pub(crate) fn hooks_by_http_and_sleep(node: &Node) {
+    let spec = format!(
+        "
+  terminationGracePeriodSeconds: 60
+  volumes:
+{}
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c]
+    args:
+    - |
+      trap 'echo term >>/diary/diary; exit 0' TERM
+      while :; do printf 'HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n' | nc -l -p 7070 | head -n 1 >>/diary/diary; done &
+      wait
+    volumeMounts: [{{name: diary, mountPath: /diary}}]
+    lifecycle: {{postStart: {{sleep: {{seconds: 1}}}}, preStop: {{httpGet: {{path: /bye, port: 7070}}}}}}
+  - name: slow
+    image: busybox
+    command: [sh, -c, 'trap \"touch /diary/slow; exit 0\" TERM; sleep 1000 & wait']
+    volumeMounts: [{{name: diary, mountPath: /diary}}]
+    lifecycle: {{preStop: {{sleep: {{seconds: 3}}}}}}",
+        diary(node, "hooks")
+    );
+    let pod = node.pod("hooks", &spec);
+    pod.until_ready();
+    let began = Instant::now();
+    pod.remove();
+    let slow = node.dir().join("diary-hooks/slow");
+    node.until_true("the one that sleeps is told", || slow.exists());
+    assert!(began.elapsed() >= Duration::from_secs(3), "its hook took {:?}", began.elapsed());
+    pod.until_gone();
+    let lines: Vec<String> = written(node, "hooks").iter().map(|line| line.trim_end().to_owned()).collect();
+    assert_eq!(lines, ["GET /bye HTTP/1.1", "term"]);
 }
 
 pub(crate) fn grace_ends(node: &Node) {

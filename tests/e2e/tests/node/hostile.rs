@@ -90,6 +90,19 @@ pub(crate) fn policies_that_are_refused() {
         assert!(listed.lines().any(|l| l.starts_with("error: ") && l.contains(words)), "{component}: {listed}");
         is_well(&node, &pods, before, component);
     }
+    // One that takes the compiler all its time holds up nobody else.
+    let (costly, words) = &cases[4];
+    put(&node, "probe", "costly", &std::fs::read(costly).expect("read a component"), LimitSpec::default());
+    node.until_true("it is compiled", || node.log().lines().any(|l| l.contains("a policy is compiled") && l.contains("costly")));
+    node.cli_ok(&["policy", "unbind", "restart"]);
+    assert_ne!(node.rung("restart", "gentle").map(|rung| rung["rung"].clone()), Some(bound));
+    let listed = || node.cli_ok(&["policy", "list"]);
+    assert!(!listed().contains(words), "the command waited for the compiler");
+    node.until_true("it is refused", || listed().lines().any(|l| l.starts_with("error: ") && l.contains(words)));
+    node.reload();
+    let compiled = node.log().lines().filter(|l| l.contains("a policy is compiled") && l.contains("costly")).count();
+    assert_eq!(compiled, 1, "what was refused is not compiled at each look");
+    is_well(&node, &pods, before, costly);
 }
 
 /// Puts a binding into the directory, as whoever goes around the command line would.

@@ -75,10 +75,12 @@ fn tests() -> Vec<Trial> {
         together {
             basics: a_pod_is_what_its_manifest_says host_network shared_process_namespace termination_messages
                     broken_manifests_stand_beside_good_ones;
-            ending: grace_is_given_and_hooks_run_first grace_ends removed_means_gone changed_means_replaced deadline;
-            restarts: always_and_its_backoff on_failure never init_in_order init_fails_for_good sidecars_before_and_after
-                      post_start images sandbox_killed out_of_memory;
-            probes: exec http tcp grpc startup_that_never_succeeds probes_time_out;
+            ending: grace_is_given_and_hooks_run_first hooks_by_http_and_sleep grace_ends removed_means_gone
+                    changed_means_replaced deadline;
+            restarts: always_and_its_backoff on_failure never rules init_in_order init_fails_for_good
+                      sidecars_before_and_after a_sidecar_that_fails post_start images names_of_images too_much_is_asked_for
+                      sandbox_killed out_of_memory;
+            probes: exec http tcp grpc startup_that_never_succeeds probes_time_out a_probe_with_its_own_grace;
         }
     }
 }

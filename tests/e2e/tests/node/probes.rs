@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use polylet_e2e::{Node, Pod, View};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A pod with all three probes of one kind, and the two switches that they look at.
 struct Judged<'n, L: FnMut(bool), R: FnMut(bool)> {
@@ -176,4 +177,29 @@ pub(crate) fn probes_time_out(node: &Node) {
     pod.until_said("Readiness probe failed: command timed out: \"sleep 30\" timed out after 1s");
     let view = pod.until_runs("main");
     assert!(!view.is_ready());
+}
+
+/// A process that does not listen has the probe's grace, not the pod's.
+pub(crate) fn a_probe_with_its_own_grace(node: &Node) {
+    let pod = node.pod(
+        "probe-grace",
+        "
+  terminationGracePeriodSeconds: 600
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c, 'trap \"\" TERM; touch /up; while :; do sleep 0.1; done']
+    startupProbe: {exec: {command: [test, -e, /up]}, periodSeconds: 1}
+    livenessProbe: {exec: {command: [test, '!', -e, /sick]}, periodSeconds: 1, failureThreshold: 1, terminationGracePeriodSeconds: 3}",
+    );
+    pod.until_ready();
+    pod.exec_ok("main", &["touch", "/sick"]);
+    let view = pod.until("it was restarted", |view| view.restarts("main") >= 1);
+    assert_eq!(view.last("main")["exitCode"], 137, "{}", view.pretty());
+    let process = pod.process("main");
+    pod.remove();
+    // The pod itself has ten minutes of grace, which nobody here waits for.
+    node.until_true("it is told", || pod.now().is_none_or(|view| view.life() == "stopping"));
+    kill_process(Pid::from_raw(process.pid.cast_signed()).expect("a process"), Signal::KILL).expect("kill it");
+    pod.until_gone();
 }

@@ -70,6 +70,34 @@ pub(crate) fn never(node: &Node) {
     assert!(node.containers_of(view.uid()).iter().all(|c| c.metadata.as_ref().is_some_and(|m| m.attempt == 0)));
 }
 
+/// Rules by exit code come before the policy: one of them restarts the container, the other the whole pod.
+pub(crate) fn rules(node: &Node) {
+    let script = "n=$(cat /s/n 2>/dev/null || echo 0); echo $((n + 1)) >/s/n; \
+                  case $n in 0) exit 42;; 1) exit 43;; esac; sleep 1000";
+    let spec = format!(
+        "
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  volumes: [{{name: s, emptyDir: {{}}}}]
+  initContainers:
+  - {{name: init, image: busybox, command: [sh, -c, 'echo ran >>/s/inits'], volumeMounts: [{{name: s, mountPath: /s}}]}}
+  containers:
+  - name: app
+    image: busybox
+    command: [sh, -c, '{script}']
+    volumeMounts: [{{name: s, mountPath: /s}}]
+    restartPolicy: Never
+    restartPolicyRules:
+    - {{action: Restart, exitCodes: {{operator: In, values: [42]}}}}
+    - {{action: RestartAllContainers, exitCodes: {{operator: In, values: [43]}}}}
+  - {{name: other, image: busybox, command: [sleep, '1000']}}"
+    );
+    let pod = node.pod("rules", &spec);
+    let view = pod.until("all of it runs anew", |view| view.runs("app") && view.restarts("app") == 2 && view.runs("other"));
+    assert_eq!((view.restarts("init"), view.restarts("other")), (1, 1), "{}", view.pretty());
+    assert_eq!(pod.exec_ok("app", &["cat", "/s/inits"]), "ran\nran\n");
+}
+
 pub(crate) fn init_in_order(node: &Node) {
     let step = |name: &str, script: &str| {
         format!(
@@ -164,6 +192,59 @@ pub(crate) fn sidecars_before_and_after(node: &Node) {
     pod.remove();
     pod.until_gone();
     assert_eq!(lines("ends"), ["main", "two", "one"]);
+}
+
+/// A sidecar is restarted by itself, whatever the pod's policy says: when it ends, and when its liveness probe says so.
+pub(crate) fn a_sidecar_that_fails(node: &Node) {
+    let pod = node.pod(
+        "sidecar-fails",
+        "
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  initContainers:
+  - name: aside
+    image: busybox
+    command: [sleep, '1000']
+    restartPolicy: Always
+    livenessProbe: {exec: {command: [test, '!', -e, /sick]}, periodSeconds: 1, failureThreshold: 1}
+  containers:
+  - {name: main, image: busybox, command: [sleep, '1000']}",
+    );
+    let before = pod.until_ready();
+    let process = pod.process("aside");
+    kill_process(Pid::from_raw(process.pid.cast_signed()).expect("a process"), Signal::KILL).expect("kill it");
+    pod.until("it was restarted", |view| view.runs("aside") && view.restarts("aside") == 1);
+    pod.exec_ok("aside", &["touch", "/sick"]);
+    let view = pod.until("it was restarted for its probe", |view| view.runs("aside") && view.restarts("aside") == 2);
+    assert_eq!((view.id("main"), view.restarts("main")), (before.id("main"), 0), "{}", view.pretty());
+}
+
+/// A reference that nobody can read is told so, and is not tried; a pod beside it is not held up.
+pub(crate) fn names_of_images(node: &Node) {
+    let pod = node.pod(
+        "image-name",
+        "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: bad, image: 'polylet.local/Upper:1', command: ['true']}
+  - {name: good, image: busybox, command: [sleep, '1000']}",
+    );
+    let view = pod.until("it says so", |view| view.waits("bad") == "InvalidImageName" && view.runs("good"));
+    assert!(view.wait_message("bad").contains("couldn't parse image name"), "{}", view.wait_message("bad"));
+}
+
+pub(crate) fn too_much_is_asked_for(node: &Node) {
+    let pod = node.pod(
+        "too-much",
+        "
+  containers:
+  - {name: main, image: busybox, command: [sleep, '1000'], resources: {requests: {cpu: '1000'}}}",
+    );
+    let view = pod.until("it is refused", |view| view.phase() == "Failed");
+    assert_eq!(view.status()["reason"], "OutOfcpu");
+    let message = view.status()["message"].as_str().unwrap_or_default();
+    assert!(message.contains("Node didn't have enough resource: cpu, requested: 1000000, used: "), "{message}");
+    assert!(node.containers_of(view.uid()).is_empty(), "nothing was made");
 }
 
 pub(crate) fn post_start(node: &Node) {
