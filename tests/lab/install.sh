@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(containerd runc containernetworking-plugins iptables busybox-static musl-tools iproute2 util-linux procps curl jq
-    protobuf-compiler)
+    protobuf-compiler user-mode-linux kmod pkg-config libseccomp-dev)
 
 # Guests need the wasm target: where the pinned toolchain lacks it, Debian's compiler builds it (see wasm.sh).
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -13,7 +13,7 @@ if ! sysroot=$(rustc --print sysroot) || [[ ! -d $sysroot/lib/rustlib/wasm32-unk
 fi
 
 # What a user has from elsewhere (say, containerd.io with its own runc) serves as well, and would conflict.
-declare -A command_of=([containerd]=containerd [runc]=runc [iptables]=iptables [curl]=curl [jq]=jq [protobuf-compiler]=protoc)
+declare -A command_of=([containerd]=containerd [runc]=runc [iptables]=iptables [curl]=curl [jq]=jq [protobuf-compiler]=protoc [kmod]=modprobe)
 missing=()
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null | sed -n 's/^installed //p') ||
     echo "install: not every package is there yet"

@@ -45,7 +45,7 @@ prepare() {
     command -v jq >/dev/null || die "jq is missing: run tests/lab/install.sh"
     node=${POLYLET_NODE_DIR:-}
     if [[ -z $node ]]; then
-        node=$(mktemp -d /tmp/polylet.XXXXXX)
+        node=$(mktemp -d "${TMPDIR:-/tmp}/polylet.XXXXXX")
         made_dir=1
     fi
     node=$(realpath -m "$node")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Proves the quick start: a node, four sample pods, a policy swapped and reverted, the agent killed, a clean end.
+# Proves the quick start: a node, four sample pods, a policy swapped and reverted, pods that prove what they are given, the agent killed,
+# a clean end.
 # One line of JSON for each check on stdout, {"check":…,"ok":…,"figure":…,"unit":…}, with "why" where it failed; what is left to say on
 # stderr. Exits 0 only if all hold and the whole, clean end included, took at most SMOKE_SECONDS (60). Needs root. See lib.sh for what it
 # takes.
@@ -109,6 +110,47 @@ check_revert() { # From the command to the default bound again.
         { no "the crasher's next delay is not the default's: $(pods | jq -c "$words crasher")"; return; }
 }
 
+# proof NAME: puts a pod of proofs/ where the agent finds it.
+proof() { sed "s#OUT#$node/out#" "$here/proofs/$1.yaml" >"$node/out/$1" && mv "$node/out/$1" "$node/manifests/proof-$1.yaml"; }
+dismiss() { rm -f "$node/manifests/proof-$1.yaml" && until_true 25 says "all(.name != \"$1-quickstart\")"; }
+# succeeded NAME: the figure is from its manifest to its end.
+succeeded() {
+    local from
+    from=$(now_ms)
+    proof "$1"
+    until_true 25 says "pod(\"$1\").status.phase | IN(\"Succeeded\", \"Failed\")" && says "pod(\"$1\").status.phase == \"Succeeded\"" ||
+        { no "$(pods | jq -c "$words pod(\"$1\").status | [.reason, .message, (.containerStatuses[]?.state)]")"; return; }
+    since "$from"
+}
+
+check_hooks() { # From the manifest's removal to the pod gone, its last words said in order.
+    local from
+    proof hooks
+    until_true 25 says 'pod("hooks") | is_ready' || { no "$(pods | jq -c "$words pod(\"hooks\").status")"; return; }
+    [[ $(<"$node/out/written-hooks") == started ]] || { no "postStart: $(<"$node/out/written-hooks")"; return; }
+    from=$(now_ms)
+    dismiss hooks || { no "the pod does not go"; return; }
+    since "$from"
+    [[ $(<"$node/out/written-hooks") == $'started\nstopping\nterminated' ]] || { no "not in order: $(<"$node/out/written-hooks")"; return; }
+}
+
+check_volumes() {
+    local uid
+    succeeded volumes || return
+    uid=$(pods | jq -r "$words pod(\"volumes\").uid")
+    [[ -e $node/out/written-volumes ]] || { no "nothing was written to the hostPath"; return; }
+    dismiss volumes || { no "the pod does not go"; return; }
+    ! in_node grep -F "$node/kubelet/pods/$uid" /proc/self/mounts || { no "mounts are left"; return; }
+}
+
+check_security() { # One that may do nothing more than it should; one that must not run.
+    succeeded security || return
+    proof root
+    until_true 15 says 'pod("root").status.containerStatuses[0].state.waiting | .reason == "CreateContainerConfigError"
+        and (.message | test("runAsNonRoot"))' || { no "$(pods | jq -c "$words pod(\"root\").status")"; return; }
+    dismiss security && dismiss root || { no "the pods do not go"; return; }
+}
+
 check_restart_agent() { # From kill -9 to the next agent seeing the same pods.
     local from before tasks
     until_true 15 says 'crasher.nextRestartIn > 5000' || { no "the crasher does not wait"; return; }
@@ -180,6 +222,7 @@ machine() {
 prepare
 machine_before=$(machine)
 node_up
+mkdir "$node/out"
 check node ms
 if [[ $failed -eq 0 ]]; then
     check pods ms
@@ -187,12 +230,15 @@ if [[ $failed -eq 0 ]]; then
     check init ms
     check swap ms
     check revert ms
+    check hooks ms
+    check volumes ms
+    check security ms
     check restart-agent ms
     if [[ $failed -gt 0 ]]; then agent_tail 80; fi
     check clean-exit ms
 else
     agent_tail
-    not_reached pods probes init swap revert restart-agent clean-exit
+    not_reached pods probes init swap revert hooks volumes security restart-agent clean-exit
 fi
 node_down
 trap - EXIT

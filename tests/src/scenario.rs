@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `> declare NAME…` | these pods are what the static source now holds |
 //! | `> declare-api NAME…` | likewise for the API source |
+//! | `> api silent` / `speaks` | whether anything is heard of the API source |
+//! | `> pulls RATE BURST` | the agent begins anew, with so many pulls a second, and at once after a pause |
 //! | `> run DURATION` | time passes |
 //! | `> exit POD/CONTAINER CODE` | the running process ends (137 with `oom` after it: by the OOM killer) |
 //! | `> sandbox-dies POD` | the pod's newest sandbox is no longer ready |

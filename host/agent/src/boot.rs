@@ -9,10 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use polylet_core::id::PodUid;
 use polylet_core::node::Node;
+use polylet_core::pod::Source;
 use polylet_machine::cgroup::{CgroupTree, Driver, LimitOptions, NodeLimits, Version};
 use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::lock::NodeLock;
 use polylet_machine::root;
+use polylet_machine::userns::IdRanges;
 use polylet_policy::store::{BucketName, Entries};
 use polylet_policy::{Persist, PolicyHost};
 use polylet_runtime::{Capabilities, CgroupDriver, Client, Endpoint, Hints, hints};
@@ -20,7 +22,7 @@ use polylet_server::Metrics;
 use polylet_store::store::{PolicyWrite, Records};
 use polylet_store::{Ring, Store};
 
-use crate::context::node_context;
+use crate::context::{RuntimeFeatures, node_context};
 use crate::perform::{Performer, Prepared, chain};
 use crate::resolv_conf;
 use crate::sampling::Sampler;
@@ -41,8 +43,8 @@ pub struct Booted {
     pub policies: PolicyHost,
     /// The node, knowing only what the store remembered.
     pub node: Node,
-    /// Static pods that another agent began.
-    pub adoption: Adoption,
+    /// Static pods that another agent began: those of files, and those of a URL.
+    pub adoptions: [Adoption; 2],
     /// `name version`, for people.
     pub runtime_version: String,
     /// Hints from the runtime.
@@ -85,7 +87,13 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     for degraded in &capabilities.degraded {
         tracing::info!("{degraded}");
     }
-    let adoption = adoption(&client, settings.runtime_timeout, &store, &records).await?;
+    // As upstream has it: a node goes on without, its runtime may know a range of its own.
+    if !settings.pod_cidr.is_empty()
+        && let Err(error) = client.update_runtime_config(&settings.pod_cidr).await
+    {
+        tracing::error!(%error, "the runtime is not told the range of the pods' addresses (podCIDR)");
+    }
+    let adoptions = adoptions(&client, settings.runtime_timeout, &store, &records).await?;
     let found = Found {
         memory: machine.memory,
         cpus: machine.cpus,
@@ -103,19 +111,22 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     let policies = PolicyHost::new(policy_settings).context("start the policy host")?;
 
     let version = cgroups.as_ref().map(CgroupTree::version);
-    let handlers = capabilities.handlers.clone();
+    let id_ranges = Arc::new(IdRanges::find(&settings.paths, settings.ids_per_pod, settings.max_pods)?);
+    let runtime = RuntimeFeatures { handlers: capabilities.handlers.clone(), image_mounts: capabilities.image_mounts.clone() };
     // It is read again for each sandbox: a node whose file is bad from the beginning says so at once.
     resolv_conf::read(&settings.resolv_conf)?;
-    let node = node_context(settings, &machine, &found, &core, version, handlers);
+    let node = node_context(settings, &machine, &found, &core, version, runtime);
     let performer = Performer {
         client: client.clone(),
         node,
         cgroups,
         cgroup_root: settings.cgroup_root.clone(),
+        id_ranges,
         resolv_conf: settings.resolv_conf.clone(),
         limits: LimitOptions { cpu_quota: settings.cpu_quota, cpu_period_us: settings.cpu_period_us, pids: settings.pids_limit },
         sampler: Sampler::new(&settings.paths, image_places(&client).await),
         prepared: Prepared::default(),
+        events: Arc::default(),
     };
     let seed = facts::now().wall.0 ^ u64::from(std::process::id());
     let node = Node::new(core, records.pods, seed, facts::now());
@@ -126,7 +137,7 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
         ring,
         policies,
         node,
-        adoption,
+        adoptions,
         runtime_version: format!("{} {}", capabilities.runtime_name, capabilities.runtime_version),
         hints,
     })
@@ -210,11 +221,11 @@ async fn reach(client: &Client, hints: &mut Hints, within: Duration) -> anyhow::
 }
 
 /// What runs is listed once before any manifest is read: without it, pods of another agent would be ended and started again.
-async fn adoption(client: &Client, within: Duration, store: &Arc<Store>, records: &Records) -> anyhow::Result<Adoption> {
+async fn adoptions(client: &Client, within: Duration, store: &Arc<Store>, records: &Records) -> anyhow::Result<[Adoption; 2]> {
     let list = async || tokio::try_join!(client.list_pod_sandbox(None), client.list_containers(None));
     let listed = patiently(client, within, list).await;
     let (sandboxes, containers) = listed.with_context(|| format!("list the pods of the runtime at {}", client.endpoint()))?;
-    Ok(Adoption::new(store.clone(), records, &sandboxes, &containers))
+    Ok([Source::File, Source::Http].map(|source| Adoption::new(source, store.clone(), records, &sandboxes, &containers)))
 }
 
 /// Asks until there is an answer, or until the time is up.

@@ -11,6 +11,8 @@ use polylet_core::question::Hook;
 use polylet_server::AdminClient;
 use serde_json::Value;
 
+mod exec;
+mod pod;
 mod policy;
 mod question;
 mod show;
@@ -33,9 +35,31 @@ enum Command {
     Run(RunArgs),
     /// Show the pods of this node
     Pods {
+        /// Of this namespace only
+        #[arg(short, long)]
+        namespace: Option<String>,
         #[command(flatten)]
         ask: AskArgs,
     },
+    /// Show all that is known of a pod: as kubectl describe does, and what the node knows beside it
+    Describe(pod::DescribeArgs),
+    /// Show what has happened lately: the newest events of each pod and of the node, since the agent started
+    Events(pod::EventsArgs),
+    /// Show what a container printed, to both of its outputs
+    ///
+    /// It is read out of the log of the attempt that runs, or that ran last. What was rotated away is not shown.
+    Logs(pod::LogsArgs),
+    /// Run a command in a container
+    ///
+    /// Its exit code becomes this program's; where the command cannot be run, that is 1, and standard error says why.
+    ///
+    /// Without -i the command has no input. With it, the command's input ends with this program's; with -t the terminal ends it (Ctrl-D).
+    /// With -t what the command writes to its two outputs comes as one.
+    ///
+    /// The agent speaks SPDY/3.1 to the runtime, as the kubelet does: the WebSocket streams of today's runtimes (version 4) cannot say
+    /// that an input has ended. A command that ends with megabytes of its input unread may keep containerd from saying that it has:
+    /// interrupt this program then.
+    Exec(exec::ExecArgs),
     /// Show the node
     Node {
         #[command(flatten)]
@@ -59,6 +83,14 @@ enum Command {
         #[command(flatten)]
         ask: AskArgs,
     },
+}
+
+/// Where an agent listens.
+#[derive(Args, Clone)]
+pub(crate) struct SocketArgs {
+    /// Administration socket of the agent
+    #[arg(long, env = "POLYLET_SOCKET", default_value = "/var/lib/kubelet/polylet.sock")]
+    pub(crate) socket: PathBuf,
 }
 
 /// Where an agent listens, and how to print.
@@ -97,11 +129,12 @@ pub fn main() -> ExitCode {
     }
     let cli = Cli::parse_from(flags::normalize(std::env::args_os()));
     let done = match cli.command {
-        Command::Run(args) => run(&args),
-        other => runtime(1).and_then(|rt| rt.block_on(ask(other))),
+        Command::Run(args) => run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Exec(args) => runtime(1).and_then(|rt| rt.block_on(exec::exec(args))),
+        other => runtime(1).and_then(|rt| rt.block_on(ask(other))).map(|()| ExitCode::SUCCESS),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             // Nobody may be left to read it.
             let _ = writeln!(std::io::stderr(), "Error: {error:#}");
@@ -125,9 +158,12 @@ fn run(args: &RunArgs) -> anyhow::Result<()> {
 
 async fn ask(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Run(_) => bail!("run is not a question"),
-        Command::Pods { ask } => {
-            let pods = AdminClient::new(&ask.socket).get("/v1/pods").await?;
+        Command::Run(_) | Command::Exec(_) => bail!("not a question"),
+        Command::Pods { namespace, ask } => {
+            let mut pods = AdminClient::new(&ask.socket).get("/v1/pods").await?;
+            if let (Some(namespace), Some(pods)) = (namespace, pods.as_array_mut()) {
+                pods.retain(|pod| pod["namespace"] == namespace.as_str());
+            }
             let now = jiff::Timestamp::now();
             print(&ask, &pods, |pods| show::pods(pods, now, ask.output == Output::Wide))
         }
@@ -135,6 +171,9 @@ async fn ask(command: Command) -> anyhow::Result<()> {
             let node = AdminClient::new(&ask.socket).get("/v1/node").await?;
             print(&ask, &node, show::node)
         }
+        Command::Describe(args) => pod::describe(args).await,
+        Command::Events(args) => pod::events(args).await,
+        Command::Logs(args) => pod::logs(args).await,
         Command::Policy(command) => policy::run(command).await,
         Command::Explain { manifest, flags, output } => {
             let explained = crate::explain::explain(&manifest, &config::load(&flags)?)?;
@@ -164,11 +203,16 @@ fn show(output: Output, value: &Value, text: impl FnOnce(&Value) -> String) -> a
     }
 }
 
-/// Writes to standard output. A reader that has had enough ends this program without a word, as it ends others: with the status that the
-/// shell shows for the signal SIGPIPE.
+/// Writes to standard output.
 fn out(text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+}
+
+/// What came of writing to standard output. A reader that has had enough ends this program without a word, as it ends others: with the
+/// status that the shell shows for the signal SIGPIPE.
+fn written(done: std::io::Result<()>) -> anyhow::Result<()> {
+    match done {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(128 + 13),
         done => done.context("write to standard output"),
     }

@@ -7,7 +7,7 @@
 //! no effect; an unknown one is an error.
 
 mod build;
-mod duration;
+pub(crate) mod duration;
 mod eviction;
 mod gates;
 mod kubelet;

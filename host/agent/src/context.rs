@@ -10,14 +10,22 @@ use polylet_runtime::{HandlerFeatures, NodeContext, Swap, page_size_name};
 
 use crate::settings::{Found, Settings};
 
-/// `cgroups`: the version of the hierarchy, where there is one. `handlers`: what the runtime's handlers can do, by name.
+/// What the runtime can do, as far as translation asks.
+pub struct RuntimeFeatures {
+    /// Of its handlers, by name.
+    pub handlers: BTreeMap<String, HandlerFeatures>,
+    /// Images can be mounted as volumes. Else: why not.
+    pub image_mounts: Result<(), String>,
+}
+
+/// `cgroups`: the version of the hierarchy, where there is one.
 pub fn node_context(
     settings: &Settings,
     machine: &MachineFacts,
     found: &Found,
     core: &Config,
     cgroups: Option<Version>,
-    handlers: BTreeMap<String, HandlerFeatures>,
+    runtime: RuntimeFeatures,
 ) -> NodeContext {
     // `memorySwap.swapBehavior` is NoSwap: nothing else is accepted.
     let swap = facts::has_swap_controller().then_some(Swap { limited: false, capacity: machine.swap });
@@ -40,7 +48,8 @@ pub fn node_context(
         huge_page_sizes: machine.huge_pages.keys().map(|size| page_size_name(*size)).collect(),
         masked_paths: thermal_paths(machine.cpus),
         selinux: Path::new("/sys/fs/selinux/enforce").exists(),
-        runtime_handlers: handlers,
+        image_mounts: runtime.image_mounts,
+        runtime_handlers: runtime.handlers,
     }
 }
 
@@ -71,7 +80,8 @@ mod tests {
         let settings = Settings::below(Path::new("/var/lib/kubelet"), "n1");
         let found = Found { memory: machine.memory, cpus: 1, huge_pages: machine.huge_pages.clone(), ..Found::default() };
         let core = settings.core(&found);
-        let node = node_context(&settings, &machine, &found, &core, Some(Version::V1), BTreeMap::new());
+        let runtime = RuntimeFeatures { handlers: BTreeMap::new(), image_mounts: Ok(()) };
+        let node = node_context(&settings, &machine, &found, &core, Some(Version::V1), runtime);
         assert_eq!(node.huge_page_sizes, ["2MB", "1GB"]);
         assert_eq!(core.huge_pages, machine.huge_pages, "admission counts the same");
         // Where the kernel counts swap, pods are bounded to none of it.

@@ -12,6 +12,7 @@ use polylet_core::pod::{Container, Pod, Source};
 use polylet_core::question::qos::Placement;
 use polylet_core::question::{Answer, NodeFacts};
 use polylet_core::record::PodRecord;
+use polylet_core::volume::EnvFiles;
 use polylet_machine::cgroup::{CgroupName, Driver, LimitOptions, PodLimits, Version, pod_limits};
 use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::volume;
@@ -22,7 +23,7 @@ use polylet_runtime::{
 use serde_json::{Value, json};
 
 use crate::config::Loaded;
-use crate::context::node_context;
+use crate::context::{RuntimeFeatures, node_context};
 use crate::document::MAX_BYTES;
 use crate::resolv_conf;
 use crate::settings::{Found, Settings};
@@ -34,7 +35,8 @@ const SOME_USER: i64 = 65_534;
 /// What is shown without having been asked for.
 const NOTES: &[&str] = &[
     "placement and cgroup are the default policy's answer: a policy that is bound to qos may give another",
-    "no runtime was asked: it is taken to have user namespaces, recursive read-only mounts and strict supplemental groups",
+    "no runtime was asked: it is taken to have user namespaces, images as volumes, recursive read-only mounts and strict supplemental \
+     groups",
     "whether the node would admit the pod beside those that it runs was not asked",
     "the image's own user, addresses and files of the pod are not known yet, and left out",
 ];
@@ -70,7 +72,13 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     }
     let bytes = std::fs::read(manifest).with_context(|| format!("read {}", manifest.display()))?;
     let place = place_on_node(manifest, settings).to_string_lossy().into_owned();
-    let origin = Origin { source: Source::File, place: &place, node_name: &settings.node_name, seen: jiff::Timestamp::now() };
+    let origin = Origin {
+        source: Source::File,
+        place: &place,
+        node_name: &settings.node_name,
+        seen: jiff::Timestamp::now(),
+        sysctls: &settings.unsafe_sysctls,
+    };
     let object = match load(&bytes, &origin) {
         Ok(object) => Arc::new(object),
         Err(error) => bail!("{}", crate::perform::chain(&error)),
@@ -116,13 +124,18 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     };
     let cgroups = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() { Version::V2 } else { Version::V1 };
     let handlers = [(String::new(), HandlerFeatures { recursive_read_only_mounts: true, user_namespaces: true })].into();
-    let node = node_context(settings, &machine, &found, &core, Some(cgroups), handlers);
-    let sandbox = sandbox_config(&node, &pod, 0, &parent, dns.as_ref())?;
+    let runtime = RuntimeFeatures { handlers, image_mounts: Ok(()) };
+    let node = node_context(settings, &machine, &found, &core, Some(cgroups), runtime);
+    // Which ids the pod will get is known when it runs.
+    let users = None;
+    let sandbox = sandbox_config(&node, &pod, 0, &parent, users, dns.as_ref())?;
     let mut warnings: Vec<String> = unread.into_iter().chain(sandbox.warnings.iter().map(said)).collect();
     let mut containers = Vec::new();
     for (place, container) in pod.init_containers().chain(pod.app_containers()).enumerate() {
         let image =
             Image { id: container.image.clone(), reference: container.image.clone(), uid: Some(SOME_USER), ..Image::default() };
+        let named = |image: &str| Image { id: image.to_owned(), ..Image::default() };
+        let mounted = container.image_volumes.iter().map(|v| (v.volume.clone(), named(&v.image))).collect();
         let inputs = ContainerInputs {
             pod: &pod,
             container,
@@ -134,6 +147,9 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
             hosts_file: None,
             termination_log: None,
             volumes: &|name| volume::volume_path(&node.paths, &pod, name),
+            mounted_images: &mounted,
+            env_files: &EnvFiles::new(),
+            user_namespace: users,
             target: None,
         };
         let mut config = container_config(&node, &inputs).with_context(|| format!("container {}", container.name))?;

@@ -134,13 +134,14 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("eviction-hard", "evictionHard", "Thresholds, such as memory.available<100Mi,nodefs.available<10%"),
     ("healthz-port", "healthzPort", "Port of health and metrics; 0 is none"),
     ("healthz-bind-address", "healthzBindAddress", "Address of health and metrics"),
+    ("read-only-port", "readOnlyPort", "Port at which anybody may read pods and metrics; 0 is none"),
+    ("address", "address", "Address of that port"),
     ("fail-cgroupv1", "failCgroupV1", "Refuse to start on a machine with cgroup v1"),
     ("fail-swap-on", "failSwapOn", "Refuse to start where swap is on"),
     ("feature-gates", "featureGates", "Such as A=true,B=false; none can be changed yet"),
     ("logging-format", "logging.format", "text or json"),
     ("v", "logging.verbosity", "How much is logged: 0 is info, from 4 on debug, from 8 on trace"),
     // The rest of the kubelet's.
-    ("address", "address", ""),
     ("allowed-unsafe-sysctls", "allowedUnsafeSysctls", ""),
     ("anonymous-auth", "authentication.anonymous.enabled", ""),
     ("authentication-token-webhook", "authentication.webhook.enabled", ""),
@@ -186,6 +187,7 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("local-storage-capacity-isolation", "localStorageCapacityIsolation", ""),
     ("make-iptables-util-chains", "makeIPTablesUtilChains", ""),
     ("manifest-url", "staticPodURL", ""),
+    ("manifest-url-header", "staticPodURLHeader", ""),
     ("max-open-files", "maxOpenFiles", ""),
     ("memory-manager-policy", "memoryManagerPolicy", ""),
     ("minimum-image-ttl-duration", "imageMinimumGCAge", ""),
@@ -199,7 +201,6 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("protect-kernel-defaults", "protectKernelDefaults", ""),
     ("provider-id", "providerID", ""),
     ("qos-reserved", "qosReserved", ""),
-    ("read-only-port", "readOnlyPort", ""),
     ("register-node", "registerNode", ""),
     ("register-with-taints", "registerWithTaints", ""),
     ("registry-burst", "registryBurst", ""),
@@ -252,8 +253,14 @@ pub(crate) const SWITCHES: &[&str] = &[
 ];
 
 /// Flags that add up when they are repeated.
-const LISTS: &[&str] =
-    &["allowed-unsafe-sysctls", "cluster-dns", "enforce-node-allocatable", "feature-gates", "register-with-taints"];
+const LISTS: &[&str] = &[
+    "allowed-unsafe-sysctls",
+    "cluster-dns",
+    "enforce-node-allocatable",
+    "feature-gates",
+    "manifest-url-header",
+    "register-with-taints",
+];
 
 const fn other(name: &'static str, switch: bool, refused: bool, why: &'static str) -> Other {
     Other { name, switch, refused, why }
@@ -275,7 +282,6 @@ pub const OTHERS: &[Other] = &[
     other("kubeconfig", false, true, NO_API),
     other("lock-file", false, false, "the agent has a lock of its own, below its root directory"),
     other("log-flush-frequency", false, false, "log lines are written at once"),
-    other("manifest-url-header", false, true, "manifests from a URL"),
     other("max-housekeeping-interval", false, false, "there is no cadvisor here"),
     other("maximum-dead-containers", false, false, "one dead container is kept for each container of a pod"),
     other("maximum-dead-containers-per-container", false, false, "one dead container is kept for each container of a pod"),

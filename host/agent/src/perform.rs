@@ -14,20 +14,26 @@ use polylet_core::observed::Image;
 use polylet_core::pod::{Handler, Pod, ProbeKind, QosClass};
 use polylet_core::question::qos::Placement;
 use polylet_core::sample::Sample;
+use polylet_core::say::{About, Say};
+use polylet_core::userns::IdRange;
+use polylet_core::volume::{EnvFiles, SubPath};
 use polylet_machine::cgroup::{CgroupTree, LimitOptions, pod_limits};
 use polylet_machine::stats::Usage;
+use polylet_machine::userns::IdRanges;
 use polylet_machine::{facts, hosts, logs, volume};
 use polylet_probe::{ExecEnd, exec_outcome, hook_http, probe};
 use polylet_runtime::cri::PodSandboxConfig;
 use polylet_runtime::{
-    Client, ContainerInputs, NodeContext, Operation, ResolvConf, TranslateError, Translated, container_config,
-    exec_probe_command, hostname, sandbox_config, spec_container, target_of, verbs,
+    Client, ContainerInputs, NodeContext, Operation, ResolvConf, TranslateError, Translated, container_config, env_files,
+    exec_probe_command, has_own_users, hostname, sandbox_config, spec_container, sub_paths, target_of, verbs, volume_files,
 };
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use crate::resolv_conf;
+use crate::credentials;
+use crate::events::Events;
 use crate::sampling::Sampler;
+use crate::{resolv_conf, tell};
 
 /// Everything that acts need. Shared by all tasks.
 pub struct Performer {
@@ -39,6 +45,8 @@ pub struct Performer {
     pub cgroups: Option<CgroupTree>,
     /// Parent of all pods where there are no cgroups per class.
     pub cgroup_root: String,
+    /// Ids for pods with a user namespace of their own.
+    pub id_ranges: Arc<IdRanges>,
     /// `resolvConf`; empty: none.
     pub resolv_conf: String,
     /// Bears on pods' cgroups.
@@ -47,6 +55,8 @@ pub struct Performer {
     pub sampler: Sampler,
     /// Pods that have been prepared, with the tier they stand in: for the tiers' shares and for sampling.
     pub prepared: Prepared,
+    /// What has happened, to be shown.
+    pub events: Arc<Events>,
 }
 
 /// Pods that have been prepared.
@@ -56,6 +66,9 @@ pub type Prepared = Arc<Mutex<BTreeMap<PodUid, (Arc<Pod>, QosClass)>>>;
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// After so long, and each time again, a pull that goes on is told of.
+const LONG_PULL: Duration = Duration::from_secs(30);
 
 /// Acts under way, for cancelling.
 #[derive(Default)]
@@ -125,8 +138,8 @@ impl Performer {
             Act::PullImage { pod, image } => self.pull(&pod, &image).await,
             Act::Prepare { pod, placement } => self.prepare(&pod, &placement).await,
             Act::RunSandbox { pod, attempt, placement } => self.run_sandbox(&pod, attempt, &placement).await,
-            Act::CreateContainer { pod, container, attempt, sandbox, image, ips, placement } => {
-                self.create(&pod, &container, attempt, &sandbox, image, ips, &placement).await
+            Act::CreateContainer { pod, container, attempt, sandbox, image, mounted_images, ips, placement } => {
+                self.create(&pod, &container, attempt, &sandbox, image, mounted_images, ips, &placement).await
             }
             Act::StartContainer { pod, container, id } => self.start(&pod, &container, &id).await,
             Act::Hook { pod, container, handler, ips, budget } => self.hook(&pod, &container, handler, &ips, budget).await,
@@ -145,8 +158,20 @@ impl Performer {
 
     async fn pull(&self, pod: &Arc<Pod>, image: &str) -> Result<Outcome, CallError> {
         let began = std::time::Instant::now();
-        let sandbox = self.sandbox_config(pod, 0, "", self.host_dns().await.unwrap_or_default().as_ref())?.message;
-        let image = verbs::pull_image(&self.client, image, sandbox).await?;
+        // Told to plugins only: neither a cgroup nor ids are taken for it.
+        let sandbox = self.sandbox_config(pod, 0, "", None, self.host_dns().await.unwrap_or_default().as_ref())?.message;
+        let (root, wanted) = (self.node.paths.root.clone(), image.to_owned());
+        let credentials = blocking("PullImage", image, move || Ok(credentials::of_node(&root).lookup(&wanted))).await?;
+        let mut pull = std::pin::pin!(verbs::pull_image(&self.client, image, credentials, sandbox));
+        let image = loop {
+            match tokio::time::timeout(LONG_PULL, &mut pull).await {
+                Ok(pulled) => break pulled?,
+                // How far it is, no runtime tells.
+                Err(_) => {
+                    tracing::info!(pod = %pod.desc(), image, seconds = began.elapsed().as_secs(), "an image is still being pulled")
+                }
+            }
+        };
         Ok(Outcome::Pulled { image, took: began.elapsed() })
     }
 
@@ -156,7 +181,7 @@ impl Performer {
         locked(&self.prepared).insert(uid.clone(), (pod.clone(), placement.tier));
         let burstable = self.burstable_cpu();
         let (cgroups, pod, paths) = (self.cgroups.clone(), pod.clone(), self.node.paths.clone());
-        let memory = self.node.memory_allocatable;
+        let (memory, files) = (self.node.memory_allocatable, volume_files(&self.node, &pod));
         blocking("prepare", uid.as_str(), move || {
             if let Some(cgroups) = cgroups {
                 let failed = |error: polylet_machine::cgroup::CgroupError| other("cgroup", pod.uid.as_str(), chain(&error));
@@ -170,7 +195,7 @@ impl Performer {
                 let attempt = logs::newest_attempt(&dir, container.name.as_str()).map_err(failed)?;
                 logged.extend(attempt.map(|attempt| (container.name.clone(), attempt)));
             }
-            volume::prepare(&paths, &pod, memory).map_err(|error| {
+            volume::prepare(&paths, &pod, memory, &files).map_err(|error| {
                 let operation = if matches!(error, volume::VolumeError::Directories(_)) { "directories" } else { "volumes" };
                 other(operation, pod.uid.as_str(), error.to_string())
             })?;
@@ -186,11 +211,12 @@ impl Performer {
     }
 
     async fn run_sandbox(&self, pod: &Arc<Pod>, attempt: u32, placement: &Placement) -> Result<Outcome, CallError> {
+        let users = self.user_namespace(pod, Operation::RunPodSandbox, &pod.desc()).await?;
         let dns = self.host_dns().await.map_err(|why| other("RunPodSandbox", &pod.desc(), why))?;
-        let translated = self.sandbox_config(pod, attempt, &self.cgroup_parent(pod, placement.tier), dns.as_ref())?;
+        let translated = self.sandbox_config(pod, attempt, &self.cgroup_parent(pod, placement.tier), users, dns.as_ref())?;
         // Told once for each sandbox, not for each container in it.
         for (reason, text) in &translated.warnings {
-            tracing::warn!(target: "event", object = %pod.full_name(), reason, "{text}");
+            self.warn(&pod.uid, reason, text);
         }
         verbs::run_sandbox(&self.client, translated.message, "").await.map(Outcome::Sandbox)
     }
@@ -211,13 +237,17 @@ impl Performer {
         attempt: u32,
         sandbox: &SandboxId,
         image: Image,
+        mounted_images: BTreeMap<String, Image>,
         ips: Vec<String>,
         placement: &Placement,
     ) -> Result<Outcome, CallError> {
         let object = format!("{container} of {}", pod.desc());
         let bad = |error: TranslateError| error.into_call_error(Operation::CreateContainer, object.clone());
         let (host, domain) = hostname(pod, &self.node.cluster_domain).map_err(bad)?;
-        let (hosts_file, termination_log) = {
+        let users = self.user_namespace(pod, Operation::CreateContainer, &object).await?;
+        let spec = pod.container(container.as_str()).ok_or_else(|| other("CreateContainer", &object, "not in the spec"))?;
+        let wanted_files = env_files(pod, spec);
+        let (hosts_file, termination_log, env_files) = {
             let (pod, paths, name, ips) = (pod.clone(), self.node.paths.clone(), container.clone(), ips.clone());
             blocking("CreateContainer", &object.clone(), move || {
                 let failed = |text: String| other("CreateContainer", name.as_str(), text);
@@ -230,16 +260,22 @@ impl Performer {
                 logs::create_container_dir(&dir, name.as_str()).map_err(|e| failed(chain(&e)))?;
                 let wanted = pod.container(name.as_str()).is_some_and(|c| !c.termination_message_path.is_empty());
                 let file = wanted.then(|| logs::termination_log(&paths, pod.uid.as_str(), name.as_str())).transpose();
-                Ok((hosts_file, file.map_err(|e| failed(chain(&e)))?))
+                let mut env_files = EnvFiles::new();
+                for (volume, path) in wanted_files {
+                    let read = volume::read_in_empty_dir(&paths, &pod, &volume, &path).map_err(|error| {
+                        tracing::warn!(pod = %pod.desc(), volume, path, %error, "no file of variables");
+                        error.to_string()
+                    });
+                    env_files.insert((volume, path), read);
+                }
+                Ok((hosts_file, file.map_err(|e| failed(chain(&e)))?, env_files))
             })
             .await?
         };
-        let spec = pod.container(container.as_str()).ok_or_else(|| other("CreateContainer", &object, "not in the spec"))?;
         let place = placement_of(pod, container, placement);
         let target = target_of(pod, spec).map(str::to_owned);
-        let config = container_config(
-            &self.node,
-            &ContainerInputs {
+        let (config, parts) = {
+            let inputs = ContainerInputs {
                 pod,
                 container: spec,
                 attempt,
@@ -250,14 +286,37 @@ impl Performer {
                 hosts_file: hosts_file.as_deref(),
                 termination_log: termination_log.as_deref(),
                 volumes: &|name| volume::volume_path(&self.node.paths, pod, name),
+                mounted_images: &mounted_images,
+                env_files: &env_files,
+                user_namespace: users,
                 target: target.as_deref(),
-            },
-        )
-        .map_err(bad)?
-        .message;
+            };
+            let config = container_config(&self.node, &inputs).map_err(bad)?.message;
+            (config, sub_paths(&self.node, &inputs).map_err(bad)?)
+        };
+        if !parts.is_empty() {
+            self.sub_paths(pod, container, parts).await?;
+        }
         let dns = self.host_dns().await.unwrap_or_default();
-        let sandbox_config = self.sandbox_config(pod, 0, &self.cgroup_parent(pod, placement.tier), dns.as_ref())?.message;
+        let parent = self.cgroup_parent(pod, placement.tier);
+        let sandbox_config = self.sandbox_config(pod, 0, &parent, users, dns.as_ref())?.message;
         verbs::create_container(&self.client, &pod.uid, sandbox, config, sandbox_config).await.map(Outcome::Container)
+    }
+
+    /// Makes the parts of volumes ready that a container mounts. What a tenant may see of an error names no path of the node.
+    async fn sub_paths(&self, pod: &Arc<Pod>, container: &ContainerName, parts: Vec<SubPath>) -> Result<(), CallError> {
+        let (pod, name, paths) = (pod.clone(), container.clone(), self.node.paths.clone());
+        blocking("CreateContainer", container.as_str(), move || {
+            for part in &parts {
+                volume::prepare_sub_path(&paths, &pod, name.as_str(), part).map_err(|error| {
+                    tracing::warn!(pod = %pod.desc(), error = chain(&error), "no part of a volume");
+                    let kind = CallErrorKind::Config;
+                    CallError { kind, ..other("CreateContainer", &format!("{name} of {}", pod.desc()), error.to_string()) }
+                })?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn start(&self, pod: &Arc<Pod>, container: &ContainerName, id: &ContainerId) -> Result<Outcome, CallError> {
@@ -306,14 +365,21 @@ impl Performer {
             Handler::HttpGet { .. } => {
                 let done = hook_http(&handler, ips, budget).await.map_err(|error| other("hook", &object, error.text))?;
                 if let Some(text) = done.fallback {
-                    tracing::warn!(
-                        target: "event", %pod, %container, reason = "LifecycleHTTPFallback", "{text}"
-                    );
+                    self.warn(pod, "LifecycleHTTPFallback", &text);
                 }
                 Ok(Outcome::Unit)
             }
             Handler::TcpSocket { .. } | Handler::Grpc { .. } => Err(other("hook", &object, "invalid handler")),
         }
+    }
+
+    /// An event that only carrying out an act brings up.
+    fn warn(&self, pod: &PodUid, reason: &'static str, message: &str) {
+        let known = locked(&self.prepared).get(pod).map(|(pod, _)| (pod.namespace.clone(), pod.name.clone()));
+        let (namespace, name) = known.unwrap_or_default();
+        let about = About::Pod { uid: pod.clone(), namespace, name, container: None };
+        let say = Say { about, warning: true, reason, message: message.to_owned() };
+        tell::event(&say, &self.events, facts::now().wall);
     }
 
     async fn remove(&self, id: &ContainerId, keep_log: bool) -> Result<Outcome, CallError> {
@@ -427,14 +493,29 @@ impl Performer {
         Ok(layers.into_iter().map(|(uid, of)| (uid, Usage { bytes: of.bytes, inodes: of.inodes })).collect())
     }
 
+    /// The ids of a pod with a user namespace of its own; None for others, and where the runtime has none: that is told by whoever
+    /// translates the pod.
+    async fn user_namespace(&self, pod: &Arc<Pod>, operation: Operation, object: &str) -> Result<Option<IdRange>, CallError> {
+        let supported = self.node.runtime_handlers.get("").is_some_and(|features| features.user_namespaces);
+        if !supported || !has_own_users(pod) {
+            return Ok(None);
+        }
+        let (ranges, uid, object) = (self.id_ranges.clone(), pod.uid.clone(), object.to_owned());
+        blocking(operation.rpc(), &object.clone(), move || {
+            ranges.of_pod(uid.as_str()).map(Some).map_err(|error| other(operation.rpc(), &object, chain(&error)))
+        })
+        .await
+    }
+
     fn sandbox_config(
         &self,
         pod: &Pod,
         attempt: u32,
         parent: &str,
+        users: Option<IdRange>,
         dns: Option<&ResolvConf>,
     ) -> Result<Translated<PodSandboxConfig>, CallError> {
-        sandbox_config(&self.node, pod, attempt, parent, dns)
+        sandbox_config(&self.node, pod, attempt, parent, users, dns)
             .map_err(|error| error.into_call_error(Operation::RunPodSandbox, pod.desc()))
     }
 

@@ -19,12 +19,14 @@ use polylet_core::event::{CallError, CallErrorKind, Event, Hint, RuntimeState};
 use polylet_core::id::EffectId;
 use polylet_core::node::Node;
 use polylet_core::observed::{ContainerState, Listing, SandboxState, Summary};
+use polylet_core::pod::Source;
 use polylet_core::time::Mono;
 use polylet_machine::facts;
 use polylet_policy::{PolicyHost, Writes};
 use polylet_server::{Metrics, Pulse};
 use polylet_store::{Ring, Store};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Asked, NodeAdmin};
@@ -34,7 +36,12 @@ use crate::network::why_not_ready;
 use crate::perform::{Performer, UnderWay, chain};
 use crate::settings::Settings;
 use crate::source::adoption::Adoption;
-use crate::{policies, tell};
+use crate::source::directory::Directory;
+use crate::source::fetch::Fetcher;
+use crate::source::url::{self, Url};
+use crate::source::{Report, watch};
+use crate::stream::Streams;
+use crate::{policies, rotation, tell};
 
 /// Events that may wait. Whoever sends more waits.
 const INBOX: usize = 1024;
@@ -47,7 +54,7 @@ const PULSE: Duration = Duration::from_secs(5);
 /// Whatever keeps it from starting; a running agent does not give up.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(&settings.node_name));
-    let Booted { lock, performer, store, ring, policies, node, adoption, runtime_version, hints } =
+    let Booted { lock, performer, store, ring, policies, node, adoptions, runtime_version, hints } =
         boot(&settings, &metrics).await?;
     let (inbox, events) = mpsc::channel(INBOX);
     let (ask, asked) = mpsc::channel(16);
@@ -56,23 +63,40 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
     let listener = polylet_server::bind_admin(&settings.admin_socket)
         .with_context(|| format!("open the administration socket {}", settings.admin_socket.display()))?;
+    let read_only = match settings.read_only {
+        Some(address) => {
+            let listener = TcpListener::bind(address).await;
+            Some(listener.with_context(|| format!("listen at {address} (address and readOnlyPort of the configuration)"))?)
+        }
+        None => None,
+    };
     let watched = policies::spawn(policies.clone(), settings.policy_dir.clone(), inbox.clone());
     let settled = watched.settled.clone();
-    let admin = NodeAdmin {
+    let admin = Arc::new(NodeAdmin {
         ask,
+        node_name: settings.node_name.clone(),
+        events: performer.events.clone(),
+        streams: Streams::new(performer.client.clone()),
         ring: ring.clone(),
         policies: policies.clone(),
         policy_dir: settings.policy_dir.clone(),
         watched,
         version: runtime_version,
-    };
-    tokio::spawn(polylet_server::serve_admin(listener, settings.admin_socket.clone(), Arc::new(admin), stop.clone()));
+    });
+    tokio::spawn(polylet_server::serve_admin(listener, settings.admin_socket.clone(), admin.clone(), stop.clone()));
     let pulse = Arc::new(Pulse::new(PULSE * 12));
+    if let Some(listener) = read_only {
+        tokio::spawn(polylet_server::serve_read_only(listener, admin, metrics.clone(), pulse.clone(), stop.clone()));
+    }
     if let Some(address) = settings.health {
         tokio::spawn(polylet_server::serve_health(address, metrics.clone(), pulse.clone(), stop.clone()));
     }
-    spawn_manifests(&settings, adoption, settled, inbox.clone());
+    spawn_manifests(&settings, adoptions, &settled, &inbox);
     spawn_runtime(&performer, hints, inbox.clone());
+    if let Some(rotation) = settings.log_rotation {
+        let (client, paths) = (performer.client.clone(), settings.paths.clone());
+        tokio::spawn(rotation::rotate(client, paths, rotation, stop.clone()));
+    }
 
     let agent = Agent {
         node,
@@ -258,7 +282,7 @@ impl Agent {
                 self.policies.store().forget_pod(&uid);
                 self.stored(self.store.forget(&uid));
             }
-            Effect::Say(say) => tell::say(&say, &self.metrics),
+            Effect::Say(say) => tell::say(&say, &self.metrics, &self.performer.events, facts::now().wall),
             Effect::Count(count) => tell::count(&count, &self.metrics),
             Effect::Publish { pod, status } => tell::status(&pod, &status),
             Effect::Decided(record) => {
@@ -303,6 +327,8 @@ impl Agent {
         // Whoever asked may have gone; then nobody misses the answer.
         match question {
             Asked::Pods(reply) => drop(reply.send(self.node.views(now))),
+            Asked::Object(uid, reply) => drop(reply.send(self.node.object(&uid))),
+            Asked::Declared(reply) => drop(reply.send(self.node.declared())),
             Asked::Node(reply) => drop(reply.send((self.node.node_view(), self.node.last_sample().cloned()))),
             Asked::Ladder(reply) => drop(reply.send(self.node.ladder_view(now))),
         }
@@ -312,22 +338,47 @@ impl Agent {
 /// How long pods that are declared when the agent starts wait for the policies that shall judge them.
 const POLICIES_MAY_TAKE: Duration = Duration::from_secs(5);
 
-fn spawn_manifests(settings: &Settings, adoption: Adoption, mut settled: watch::Receiver<bool>, inbox: mpsc::Sender<Event>) {
-    let source = polylet_core::pod::Source::File;
-    let Some(path) = settings.static_pod_path.clone() else {
-        tokio::spawn(async move { inbox.send(Event::Desired { source, pods: Vec::new() }).await });
-        return;
-    };
-    let directory = crate::source::directory::Directory::new(&path, &settings.node_name).adopting(adoption);
-    let (out, mut reports) = mpsc::channel(4);
-    let every = settings.file_check;
-    tokio::spawn(async move {
-        let bound = settled.wait_for(|settled| *settled);
-        if tokio::time::timeout(POLICIES_MAY_TAKE, bound).await.is_err() {
-            tracing::warn!("policies are still being compiled: pods begin without them");
+fn spawn_manifests(
+    settings: &Settings,
+    [of_files, of_url]: [Adoption; 2],
+    settled: &tokio::sync::watch::Receiver<bool>,
+    inbox: &mpsc::Sender<Event>,
+) {
+    match &settings.static_pod_path {
+        Some(path) => {
+            let directory = Directory::new(path, &settings.node_name).adopting(of_files).allowing(&settings.unsafe_sysctls);
+            let (every, out) = (settings.file_check, reports(Source::File, inbox.clone()));
+            let bound = policies_bound(settled.clone());
+            tokio::spawn(async move {
+                bound.await;
+                watch::watch(directory, every, out).await;
+            });
         }
-        crate::source::watch::watch(directory, every, out).await;
-    });
+        None => {
+            let inbox = inbox.clone();
+            tokio::spawn(async move { inbox.send(Event::Desired { source: Source::File, pods: Vec::new() }).await });
+        }
+    }
+    if let Some(found) = &settings.static_pod_url {
+        let url = Url::new(found.clone(), &settings.node_name, &settings.unsafe_sysctls).adopting(of_url);
+        let (every, out) = (settings.http_check, reports(Source::Http, inbox.clone()));
+        let (fetcher, bound) = (Fetcher::new(found.clone()), policies_bound(settled.clone()));
+        tokio::spawn(async move {
+            bound.await;
+            url::watch(url, fetcher, every, out).await;
+        });
+    }
+}
+
+async fn policies_bound(mut settled: tokio::sync::watch::Receiver<bool>) {
+    if tokio::time::timeout(POLICIES_MAY_TAKE, settled.wait_for(|settled| *settled)).await.is_err() {
+        tracing::warn!("policies are still being compiled: pods begin without them");
+    }
+}
+
+/// Takes what is found at a source: its pods go to the node, what is wrong is told.
+fn reports(source: Source, inbox: mpsc::Sender<Event>) -> mpsc::Sender<Report> {
+    let (out, mut reports) = mpsc::channel::<Report>(4);
     tokio::spawn(async move {
         while let Some(report) = reports.recv().await {
             for problem in &report.problems {
@@ -340,6 +391,7 @@ fn spawn_manifests(settings: &Settings, adoption: Adoption, mut settled: watch::
             }
         }
     });
+    out
 }
 
 /// Hints, and what the runtime says of itself: at once when something hints at its return, else every few seconds.

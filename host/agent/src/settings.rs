@@ -5,11 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use polylet_core::config::{Config, Threshold};
+use polylet_core::config::{Config, Rate, Threshold};
 use polylet_core::paths::Paths;
 use polylet_core::pod::Source;
 use polylet_core::question::restart::Bounds;
 use polylet_machine::facts::MachineFacts;
+use polylet_machine::userns::IDS_PER_POD;
+
+use crate::source::fetch::ManifestUrl;
 
 /// The agent's settings, checked and complete.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +27,10 @@ pub struct Settings {
     pub static_pod_path: Option<PathBuf>,
     /// `fileCheckFrequency`.
     pub file_check: Duration,
+    /// `staticPodURL` and its headers; None: no static pods from there.
+    pub static_pod_url: Option<ManifestUrl>,
+    /// `httpCheckFrequency`.
+    pub http_check: Duration,
     /// `containerRuntimeEndpoint`.
     pub runtime_endpoint: String,
     /// `imageServiceEndpoint`, where it is another.
@@ -46,10 +53,16 @@ pub struct Settings {
     pub cpu_quota: bool,
     /// `cpuCFSQuotaPeriod` in microseconds.
     pub cpu_period_us: u64,
+    /// `podCIDR`: one range, or one of each family with a comma between them; empty: the runtime knows.
+    pub pod_cidr: String,
     /// `podPidsLimit`, where above zero.
     pub pids_limit: Option<u64>,
     /// `seccompDefault`.
     pub seccomp_default: bool,
+    /// `allowedUnsafeSysctls`: names, or the beginnings of names with `*` after them.
+    pub unsafe_sysctls: Vec<String>,
+    /// `userNamespaces.idsPerPod`.
+    pub ids_per_pod: u32,
     /// `failCgroupV1`.
     pub fail_cgroup_v1: bool,
     /// `failSwapOn`.
@@ -60,6 +73,8 @@ pub struct Settings {
     pub max_pods: u32,
     /// At most this many pulls at once.
     pub parallel_pulls: usize,
+    /// `registryPullQPS` and `registryBurst`: how often a pull may begin; None: without a limit.
+    pub pull_rate: Option<Rate>,
     /// Longest delay of the crash backoff (`crashLoopBackOff.maxContainerRestartPeriod`), 300 s by default.
     pub crash_backoff_max: Duration,
     /// Millicores kept from pods: `kubeReserved` and `systemReserved` together.
@@ -78,8 +93,12 @@ pub struct Settings {
     pub eviction_max_grace: Duration,
     /// `healthzBindAddress` and `healthzPort`; None: port 0.
     pub health: Option<SocketAddr>,
+    /// `address` and `readOnlyPort`; None: port 0.
+    pub read_only: Option<SocketAddr>,
     /// `logging.format: json`.
     pub log_json: bool,
+    /// `containerLog…`; None where a negative `containerLogMaxSize` switches it off.
+    pub log_rotation: Option<LogRotation>,
     /// `-v`: 0 is info, from 4 on debug, from 8 on trace.
     pub verbosity: u8,
     /// Directory of policy bindings.
@@ -92,6 +111,25 @@ pub struct Settings {
     pub admin_socket: PathBuf,
     /// Bounds that policies live in.
     pub policy_bounds: PolicyBounds,
+}
+
+/// When the logs of containers are rotated, and what is kept of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRotation {
+    /// `containerLogMaxSize`: a log of so many bytes is rotated.
+    pub max_size: u64,
+    /// `containerLogMaxFiles` of one container's attempt, the one that is written to among them.
+    pub max_files: usize,
+    /// `containerLogMaxWorkers`: so many logs are rotated at once.
+    pub workers: usize,
+    /// `containerLogMonitorInterval`.
+    pub interval: Duration,
+}
+
+impl Default for LogRotation {
+    fn default() -> Self {
+        Self { max_size: 10 << 20, max_files: 5, workers: 1, interval: Duration::from_secs(10) }
+    }
 }
 
 /// What the operator allows policies.
@@ -159,6 +197,8 @@ impl Settings {
             paths: Paths { pod_logs: "/var/log/pods".into(), container_logs: "/var/log/containers".into(), root: root.clone() },
             static_pod_path: None,
             file_check: Duration::from_secs(20),
+            static_pod_url: None,
+            http_check: Duration::from_secs(20),
             runtime_endpoint: "unix:///run/containerd/containerd.sock".into(),
             image_endpoint: None,
             runtime_timeout: Duration::from_secs(120),
@@ -170,13 +210,17 @@ impl Settings {
             resolv_conf: "/etc/resolv.conf".into(),
             cpu_quota: true,
             cpu_period_us: 100_000,
+            pod_cidr: String::new(),
             pids_limit: None,
             seccomp_default: false,
+            unsafe_sysctls: Vec::new(),
+            ids_per_pod: IDS_PER_POD,
             fail_cgroup_v1: true,
             fail_swap_on: true,
             oom_score_adj: -999,
             max_pods: 110,
             parallel_pulls: 1,
+            pull_rate: Some(Rate { per_second: 5, burst: 10 }),
             crash_backoff_max: Duration::from_secs(300),
             reserved_cpu: 0,
             reserved_memory: 0,
@@ -186,7 +230,9 @@ impl Settings {
             pressure_transition: Duration::from_secs(300),
             eviction_max_grace: Duration::ZERO,
             health: Some(SocketAddr::from(([127, 0, 0, 1], 10248))),
+            read_only: None,
             log_json: false,
+            log_rotation: Some(LogRotation::default()),
             verbosity: 0,
             policy_dir: root.join("policies"),
             policy_cache: root.join("policy-cache"),
@@ -224,7 +270,7 @@ impl Settings {
         Config {
             node_name: self.node_name.clone(),
             node_ips: found.node_ips.clone(),
-            sources: vec![Source::File],
+            sources: [Some(Source::File), self.static_pod_url.as_ref().map(|_| Source::Http)].into_iter().flatten().collect(),
             restart,
             image_backoff: Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 },
             relist: Duration::from_secs(1),
@@ -232,6 +278,7 @@ impl Settings {
             sampling: Duration::from_secs(10),
             max_pods: self.max_pods,
             parallel_pulls: self.parallel_pulls,
+            pull_rate: self.pull_rate,
             dead_per_container: 1,
             allow_give_up: self.policy_bounds.allow_give_up,
             allow_tier: self.policy_bounds.allow_tier,

@@ -1,9 +1,9 @@
-//! Pods that this node declares itself: manifests in a directory or a file.
+//! Pods that this node declares itself: manifests in a directory or a file, or fetched from a URL.
 //!
 //! The way of a manifest, each step a function of its own: [`decode`] (bytes → `v1::Pod`, nothing in it ignored) → [`identity`] (name,
 //! UID, annotations) → [`defaults`] (what the API server would fill in) → [`validate`] (what it would refuse) → [`support`] (what a
 //! static pod may not ask for, and what this node cannot do yet). [`load`] is all of them; [`directory`] reads files, [`watch`] tells
-//! when to. [`adoption`] lets a pod that another agent began run on.
+//! when to; [`fetch`] fetches what [`url`] takes. [`adoption`] lets a pod that another agent began run on.
 //!
 //! **Invariant:** a bad file harms nothing but itself; it is named once for each content it has, or for each reason why it cannot be read.
 
@@ -11,19 +11,24 @@ pub mod adoption;
 pub mod decode;
 pub mod defaults;
 pub mod directory;
+pub mod fetch;
 pub mod identity;
 pub mod support;
+pub mod sysctls;
+pub mod url;
 pub mod validate;
 pub mod watch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
-use polylet_core::pod::{PodError, Source};
+use polylet_core::pod::{Pod, PodError, Source};
+use polylet_core::time::Wall;
 
 use self::adoption::Adoption;
-use self::identity::UidBy;
+use self::identity::{SEEN_ANNOTATION, UidBy};
 use crate::document::DocumentError;
 use crate::document::field::FieldError;
 
@@ -38,6 +43,8 @@ pub struct Origin<'a> {
     pub node_name: &'a str,
     /// When this content was first seen.
     pub seen: Timestamp,
+    /// `allowedUnsafeSysctls` of the configuration.
+    pub sysctls: &'a [String],
 }
 
 /// A manifest's bytes as a pod that can run: decoded, named, defaulted and checked.
@@ -47,19 +54,48 @@ pub fn load(bytes: &[u8], origin: &Origin<'_>) -> Result<v1::Pod, SourceError> {
 
 /// As [`load`], where the pod may be one that runs already.
 pub fn load_adopting(bytes: &[u8], origin: &Origin<'_>, adoption: Option<&mut Adoption>) -> Result<v1::Pod, SourceError> {
-    let mut pod = decode::decode(bytes, origin.place)?;
+    let pod = decode::decode(bytes, origin.place)?;
+    complete(pod, origin, origin.place, adoption)
+}
+
+/// Names, defaults and checks a decoded pod. `file` is what errors call its manifest.
+fn complete(mut pod: v1::Pod, origin: &Origin<'_>, file: &str, adoption: Option<&mut Adoption>) -> Result<v1::Pod, SourceError> {
     let uid_by = identity::identify(&mut pod, origin);
     defaults::default_pod(&mut pod);
     let mut errors = validate::validate(&pod);
     errors.extend(support::forbidden_references(&pod));
-    errors.extend(support::unsupported(&pod));
+    errors.extend(support::unsupported(&pod, origin.sysctls));
     if !errors.is_empty() {
-        return Err(SourceError::fields(origin.place, errors));
+        return Err(SourceError::fields(file, errors));
     }
     if let (Some(adoption), UidBy::Content) = (adoption, uid_by) {
         adoption.adopt(&mut pod);
     }
     Ok(pod)
+}
+
+/// A complete pod as the node takes it: the one `before` where it is still the same.
+fn parsed(mut object: v1::Pod, origin: &Origin<'_>, file: &Path, before: Option<&Arc<Pod>>) -> Result<Arc<Pod>, SourceError> {
+    let before = before.filter(|before| object.metadata.uid.as_deref() == Some(before.uid.as_str()));
+    if let (Some(before), Some(annotations)) = (before, object.metadata.annotations.as_mut()) {
+        // Still the same pod: it was first seen when it was first seen.
+        annotations.extend(before.annotations.get(SEEN_ANNOTATION).map(|seen| (SEEN_ANNOTATION.to_owned(), seen.clone())));
+        if object == *before.object {
+            return Ok(before.clone());
+        }
+    }
+    let seen = before.map_or_else(|| Wall(u64::try_from(origin.seen.as_millisecond()).unwrap_or(0)), |before| before.created);
+    let pod = Pod::parse(Arc::new(object), origin.source, seen);
+    pod.map(Arc::new).map_err(|cause| SourceError::Pod { file: file.to_owned(), cause })
+}
+
+/// News of a source.
+#[derive(Debug)]
+pub struct Report {
+    /// The full set of pods where it changed (and at the first reading); None where it is as before, or not known yet.
+    pub pods: Option<Vec<Arc<Pod>>>,
+    /// What is wrong, where that is new.
+    pub problems: Vec<SourceError>,
 }
 
 /// Why a manifest gives no pod. Every variant names the file.
@@ -80,6 +116,20 @@ pub enum SourceError {
         path: PathBuf,
         /// Why.
         cause: std::io::Error,
+    },
+    /// A URL gives no manifests.
+    #[error("manifests at {url}: {cause}")]
+    Fetch {
+        /// The URL, without what may be secret in it.
+        url: String,
+        /// Why.
+        cause: String,
+    },
+    /// A URL declared pods before, which stay.
+    #[error("{cause}; the pods that were declared there stay")]
+    Stay {
+        /// What is wrong now.
+        cause: Box<SourceError>,
     },
     /// It is not one YAML or JSON document.
     #[error("manifest {file}: {cause}")]

@@ -10,22 +10,32 @@ use polylet_core::effect::{Count, Rung};
 use polylet_core::event::{CallError, CallErrorKind};
 use polylet_core::id::PodUid;
 use polylet_core::say::{About, Say};
+use polylet_core::time::Wall;
 use polylet_server::Metrics;
 
-/// One Kubernetes event.
-pub fn say(say: &Say, metrics: &Metrics) {
-    let (object, path) = match &say.about {
-        About::Node => ("node".to_owned(), String::new()),
-        about @ About::Pod { namespace, name, .. } => (format!("{namespace}/{name}"), about.field_path()),
-    };
+use crate::events::Events;
+
+/// One event of the core.
+pub fn say(say: &Say, metrics: &Metrics, events: &Events, now: Wall) {
     if let (About::Pod { container: Some((kind, _)), .. }, "Started") = (&say.about, say.reason) {
         metrics.container_started(*kind);
     }
-    let (reason, message) = (say.reason, one_line(&say.message));
+    event(say, events, now);
+}
+
+/// One Kubernetes event: a line of the log, and kept to be shown.
+pub fn event(say: &Say, events: &Events, now: Wall) {
+    events.keep(say, now);
+    let (kind, namespace, name, uid) = match &say.about {
+        About::Node => ("Node", "", "", ""),
+        About::Pod { uid, namespace, name, .. } => ("Pod", namespace.as_str(), name.as_str(), uid.as_str()),
+    };
+    let (path, reason, message) = (say.about.field_path(), say.reason, one_line(&say.message));
+    // A macro for each level: it is a constant of the line's description.
     if say.warning {
-        tracing::warn!(target: "event", object, path, reason, "{message}");
+        tracing::warn!(target: "event", r#type = "Warning", kind, namespace, name, uid, path, reason, "{message}");
     } else {
-        tracing::info!(target: "event", object, path, reason, "{message}");
+        tracing::info!(target: "event", r#type = "Normal", kind, namespace, name, uid, path, reason, "{message}");
     }
 }
 

@@ -42,7 +42,8 @@ fn check(path: &Path, told: &[String], failures: &mut Vec<String>) {
 
 fn manifest_problems(path: &Path) -> Vec<String> {
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
-    let origin = source::Origin { source: Source::File, place: &name, node_name: "n1", seen: Timestamp::UNIX_EPOCH };
+    let origin =
+        source::Origin { source: Source::File, place: &name, node_name: "n1", seen: Timestamp::UNIX_EPOCH, sysctls: &[] };
     let error = match source::load(&fs::read(path).unwrap(), &origin) {
         Ok(_) => return Vec::new(),
         Err(error) => error,

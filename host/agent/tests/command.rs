@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use polylet_server::{Admin, AdminError, BoxFuture, DecisionQuery, Query};
+use polylet_server::{Admin, AdminError, BoxFuture, DecisionQuery, ExecQuery, LogQuery, Pieces, Query, Session};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -181,6 +181,14 @@ impl Admin for Refusing {
 
     fn decisions(&self, _: DecisionQuery) -> Result<tokio::sync::mpsc::Receiver<String>, AdminError> {
         Err(AdminError { status: 404, message: "none".into() })
+    }
+
+    fn log(&self, _: LogQuery) -> BoxFuture<Result<Pieces, AdminError>> {
+        Box::pin(async { Err(AdminError { status: 404, message: "none".into() }) })
+    }
+
+    fn exec(&self, _: ExecQuery) -> BoxFuture<Result<Session, AdminError>> {
+        Box::pin(async { Err(AdminError { status: 404, message: "none".into() }) })
     }
 }
 

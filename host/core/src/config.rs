@@ -29,6 +29,8 @@ pub struct Config {
     pub max_pods: u32,
     /// At most this many pulls at once; 1 is `serializeImagePulls`.
     pub parallel_pulls: usize,
+    /// How often a pull may begin; None: as often as it is wanted.
+    pub pull_rate: Option<Rate>,
     /// Dead attempts kept per container.
     pub dead_per_container: usize,
     /// A restart policy may give a container up.
@@ -63,6 +65,15 @@ pub struct Config {
     pub eviction_max_grace: Duration,
     /// Name before `://` in container ids, from CRI `Version`.
     pub runtime_name: String,
+}
+
+/// How often something may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// In the long run.
+    pub per_second: u32,
+    /// At once, after a pause.
+    pub burst: u32,
 }
 
 /// One eviction threshold.

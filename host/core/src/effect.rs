@@ -3,6 +3,7 @@
 //! **Invariant:** an effect that must survive the agent ([`Effect::Remember`]) precedes the act that depends on it, and the
 //! performer finishes it before it begins the act.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,6 +113,8 @@ pub enum Act {
         sandbox: SandboxId,
         /// The image that was found or pulled.
         image: Image,
+        /// Images that it mounts, by name of the volume.
+        mounted_images: BTreeMap<String, Image>,
         /// The pod's IPs, primary first.
         ips: Vec<String>,
         /// For oom scores and `memory.high`.

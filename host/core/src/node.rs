@@ -32,12 +32,13 @@ mod leftovers;
 mod life;
 mod pressure;
 mod probes;
+mod rate;
 mod stops;
 mod sweep;
 mod view;
 mod worker;
 
-pub use view::{ContainerView, NodeView, PodView, RungView};
+pub use view::{ContainerView, Declared, NodeView, PodView, RungView};
 
 use asks::Settled;
 use cx::{Cx, Flight, Pulls, Removed, Rng, Shared, What};
@@ -257,6 +258,7 @@ impl Node {
             self.relist.heard = true;
             self.dirty.extend(self.workers.keys().cloned());
         }
+        self.look_while_unheard();
     }
 
     /// What was said to be removed and is listed still, is told once. Where it is all that there is of a pod, nobody is made to see to it.
@@ -307,6 +309,14 @@ impl Node {
                 worker.hinted = true;
                 worker.look_not_before = now.mono + std::time::Duration::from_secs(1);
             }
+        }
+        self.look_while_unheard();
+    }
+
+    /// Until all sources have been heard, a pod may wait for what another one's name turns out to be.
+    fn look_while_unheard(&mut self) {
+        if !self.shared.heard {
+            self.let_the_queued_look();
         }
     }
 
@@ -458,8 +468,8 @@ impl Worker {
             What::StopSandbox(sandbox) => self.sandbox_stopped(cx, &sandbox, unit(result)),
             What::RemoveSandbox(sandbox) => self.sandbox_removed(cx, &sandbox, unit(result)),
             What::CleanUp { gone } => self.cleaned(cx, gone, result.err().map(|e| e.message)),
-            What::Inspect(name) => self.inspected(cx, id, &name, result),
-            What::Pull(name) => self.pulled(cx, id, &name, result),
+            What::Inspect(key) => self.inspected(cx, id, &key, result),
+            What::Pull(key) => self.pulled(cx, id, &key, result),
             What::Probe(name, kind) => self.probed(cx, id, (name, kind), result),
             What::List | What::Observe | What::Sample | What::Leftovers | What::Ask(_) => {}
         }
@@ -471,10 +481,5 @@ impl Node {
     /// UIDs of all pods known.
     pub fn pods(&self) -> impl Iterator<Item = &PodUid> {
         self.workers.keys()
-    }
-
-    /// The pod as declared, where a source declares it.
-    pub fn declared(&self, uid: &PodUid) -> Option<&Arc<crate::pod::Pod>> {
-        self.desired.get(uid)
     }
 }

@@ -1,6 +1,6 @@
 //! What the runtime had, at one moment. Adapters make these values; nothing here is trusted longer than one decision.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -150,6 +150,10 @@ pub struct Container {
     pub pre_stop: Option<crate::pod::Handler>,
     /// uid, gid and supplementary groups where the runtime reports them.
     pub user: Option<(i64, i64, Vec<i64>)>,
+    /// What ends it at first, in the API's spelling (`SIGTERM`), where the runtime reports it.
+    pub stop_signal: Option<String>,
+    /// Paths in the container that are read-only with all that is mounted below them.
+    pub recursively_read_only: BTreeSet<String>,
 }
 
 /// What is known of an image that is present.

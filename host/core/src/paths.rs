@@ -29,6 +29,21 @@ impl Paths {
         self.volume(uid, "kubernetes.io/empty-dir", name)
     }
 
+    /// Where the files of a downwardAPI volume lie.
+    pub fn downward_api(&self, uid: &str, name: &str) -> PathBuf {
+        self.volume(uid, "kubernetes.io/downward-api", name)
+    }
+
+    /// Where the files of a projected volume lie.
+    pub fn projected(&self, uid: &str, name: &str) -> PathBuf {
+        self.volume(uid, "kubernetes.io/projected", name)
+    }
+
+    /// `<root>/pods/<uid>/volume-subpaths/<volume>/<container>/<index of the mount>`: where a part of a volume is mounted on the node.
+    pub fn sub_path(&self, uid: &str, volume: &str, container: &str, index: usize) -> PathBuf {
+        self.pod(uid).join("volume-subpaths").join(volume).join(container).join(index.to_string())
+    }
+
     /// `<root>/pods/<uid>/etc-hosts`
     pub fn etc_hosts(&self, uid: &str) -> PathBuf {
         self.pod(uid).join("etc-hosts")

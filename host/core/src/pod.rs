@@ -130,6 +130,15 @@ impl Pod {
     pub fn app_containers(&self) -> impl Iterator<Item = &Container> {
         self.of_kind(ContainerKind::App)
     }
+
+    /// Whether files of its volumes show fields of the pod, so that they must follow where labels or annotations change.
+    pub fn shows_fields_in_files(&self) -> bool {
+        let volumes = self.object.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        volumes.into_iter().any(|volume| {
+            let projected = volume.projected.iter().flat_map(|source| source.sources.iter().flatten());
+            volume.downward_api.is_some() || projected.into_iter().any(|source| source.downward_api.is_some())
+        })
+    }
 }
 
 /// Priority from which a pod counts as critical.
@@ -191,6 +200,17 @@ pub enum ContainerKind {
     Ephemeral,
 }
 
+/// An image that a container mounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageVolume {
+    /// Name of the volume.
+    pub volume: String,
+    /// `reference` with `:latest` appended where neither tag nor digest is given.
+    pub image: String,
+    /// `pullPolicy`.
+    pub pull_policy: PullPolicy,
+}
+
 /// One container of the spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Container {
@@ -204,6 +224,8 @@ pub struct Container {
     pub image: String,
     /// `imagePullPolicy`.
     pub pull_policy: PullPolicy,
+    /// Images that it mounts.
+    pub image_volumes: Vec<ImageVolume>,
     /// The container's own `restartPolicy`, where set.
     pub restart_policy: Option<RestartPolicy>,
     /// `restartPolicyRules`; consulted before the policies.

@@ -51,6 +51,7 @@ pub(crate) fn config() -> Config {
         sampling: Duration::from_secs(10),
         max_pods: 110,
         parallel_pulls: 1,
+        pull_rate: None,
         dead_per_container: 1,
         allow_give_up: false,
         allow_tier: false,

@@ -2,7 +2,7 @@
 //! that may block.
 //!
 //! Reading order:
-//! - what a pod is given: [`cgroup`], [`volume`], [`hosts`], [`logs`]
+//! - what a pod is given: [`cgroup`], [`volume`], [`userns`], [`hosts`], [`logs`]
 //! - what it uses: [`stats`]
 //! - what the node is: [`facts`], [`network`], [`root`], [`lock`]
 //!
@@ -19,6 +19,7 @@ pub mod logs;
 pub mod network;
 pub mod root;
 pub mod stats;
+pub mod userns;
 pub mod volume;
 
 #[cfg(test)]

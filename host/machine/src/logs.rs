@@ -1,4 +1,4 @@
-//! Directories and links of containers' logs, and the files that containers leave their last words in.
+//! Directories and links of containers' logs, and the files that containers leave their last words in. [`read`] shows what they printed.
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 use polylet_core::paths::Paths;
 
 use crate::walk;
+
+pub mod read;
+pub mod rotate;
 
 /// An operation on logs that failed.
 #[derive(Debug, thiserror::Error)]
@@ -60,11 +63,13 @@ pub fn list_pods(paths: &Paths) -> Result<Vec<[String; 3]>, LogError> {
     Ok(entries(&paths.pod_logs)?.into_iter().filter_map(pod).collect())
 }
 
-/// Removes a container's logs of one attempt, rotated ones included, and its link. Idempotent.
+/// Removes a container's logs of one attempt (`1.log`, and `1.log.…` which was rotated out of it), and its link. Idempotent.
 pub fn remove_container_log(paths: &Paths, log: &Path, link_name: &str) -> Result<(), LogError> {
     let (Some(dir), Some(name)) = (log.parent(), log.file_name().and_then(|name| name.to_str())) else { return Ok(()) };
+    let rest = |found: &str| found.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     for entry in entries(dir)? {
-        if entry.file_name().to_str().is_some_and(|found| found.starts_with(name)) {
+        let directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !directory && entry.file_name().to_str().is_some_and(rest) {
             gone(fs::remove_file(entry.path())).map_err(failed("remove", &entry.path()))?;
         }
     }
@@ -149,7 +154,7 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError {
+fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError + use<> {
     let path = path.to_owned();
     move |cause| LogError { operation, path, cause }
 }
@@ -179,17 +184,31 @@ mod tests {
             let link = link_name("ns", name, "c", "id");
             link_log(&paths, &link, &log).expect("no log yet");
             assert!(!paths.container_logs.join(&link).is_symlink());
-            for file in ["0.log", "0.log.20261129-190000", "1.log"] {
+            for file in
+                ["0.log", "0.log.20261129-190000", "0.log.20261129-180000.gz", "0.logs", "10.log", "1.log.20261129-190000.gz"]
+            {
                 fs::write(pod.join("c").join(file), "").expect("write");
             }
-            assert_eq!(newest_attempt(pod, "c").expect("newest_attempt"), Some(1));
+            assert_eq!(newest_attempt(pod, "c").expect("newest_attempt"), Some(10));
+            fs::remove_file(pod.join("c/10.log")).expect("remove");
+            assert_eq!(newest_attempt(pod, "c").expect("newest_attempt"), Some(1), "only what was rotated out of it is left");
+            fs::write(pod.join("c/1.log"), "").expect("write");
+            fs::write(pod.join("c/10.log"), "").expect("write");
             assert_eq!(newest_attempt(pod, "other").expect("newest_attempt"), None);
             link_log(&paths, &link, &log).expect("link_log");
             link_log(&paths, &link, &log).expect("again");
         }
         remove_container_log(&paths, &pods[0].join("c/0.log"), "a_ns_c-id.log").expect("remove_container_log");
-        let left: Vec<_> = entries(&pods[0].join("c")).expect("list").iter().map(fs::DirEntry::file_name).collect();
-        assert_eq!(left, ["1.log"]);
+        let left = || {
+            let mut left: Vec<_> = entries(&pods[0].join("c")).expect("list").iter().map(fs::DirEntry::file_name).collect();
+            left.sort();
+            left
+        };
+        assert_eq!(left(), ["0.logs", "1.log", "1.log.20261129-190000.gz", "10.log"]);
+        // Neither the tenth nor what only begins alike is the first's.
+        remove_container_log(&paths, &pods[0].join("c/1.log"), "a_ns_c-other.log").expect("remove_container_log");
+        assert_eq!(left(), ["0.logs", "10.log"]);
+        fs::write(pods[0].join("c/1.log"), "").expect("write");
         remove_pod_logs(&paths, "ns", "b", "u").expect("remove_pod_logs");
         remove_pod_logs(&paths, "ns", "b", "u").expect("twice");
         assert!(entries(&paths.container_logs).expect("list").is_empty());

@@ -1,7 +1,8 @@
 //! A pod's directories and local volumes: making them, where they lie, and taking them down.
 //!
-//! Made are emptyDir (on disk, in memory, on huge pages) and hostPath (nothing to mount, only its type is checked), and only those
-//! that some container mounts, as upstream does. Whatever else a pod mounts is refused by name.
+//! Made are emptyDir (on disk, in memory, on huge pages), hostPath (nothing to mount, only its type is checked), and volumes that the
+//! node fills with files (downwardAPI, projected); and only those that some container mounts, as upstream does. Whatever else a pod
+//! mounts is refused by name.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,11 +13,18 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::api::core::v1;
 use polylet_core::paths::Paths;
 use polylet_core::pod::Pod;
+use polylet_core::volume::VolumeFiles;
+use rustix::fs::Gid;
 
 mod empty_dir;
+mod files;
 mod host_path;
+mod read;
+mod sub_path;
 mod teardown;
 
+pub use read::read_in_empty_dir;
+pub use sub_path::{SubPathError, prepare_sub_path};
 pub use teardown::{TearDownError, list_pods, tear_down};
 
 /// Why a pod's directories or volumes could not be made. The text is what upstream's event says, the cause's included, so that the
@@ -40,7 +48,7 @@ pub enum VolumeError {
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeCause {
     /// Not one of those that this node makes.
-    #[error("volumes of type {kind} are not supported yet; supported are emptyDir and hostPath")]
+    #[error("volumes of type {kind} are not supported yet; supported are emptyDir, hostPath, downwardAPI and projected")]
     Unsupported {
         /// Name of the field in the spec.
         kind: &'static str,
@@ -68,6 +76,12 @@ pub enum VolumeCause {
     /// It must be one.
     #[error("medium: {0} can't be used if container requests multiple huge page sizes")]
     SeveralHugePages(String),
+    /// A path within a volume that leads out of it.
+    #[error("{0} is not within the volume")]
+    Outside(String),
+    /// What the volume should hold cannot be said, or has a name that no file may have.
+    #[error("{0}")]
+    Content(String),
     /// The kernel refused.
     #[error(transparent)]
     Path(#[from] PathError),
@@ -87,14 +101,16 @@ pub struct PathError {
 
 /// Makes a pod's directories and the volumes that its containers mount. Idempotent.
 ///
-/// `memory_allocatable` is what pods of this node may use, in bytes: it bounds volumes in memory.
-pub fn prepare(paths: &Paths, pod: &Pod, memory_allocatable: u64) -> Result<(), VolumeError> {
+/// `memory_allocatable` is what pods of this node may use, in bytes: it bounds volumes in memory. `files` is what volumes hold that the
+/// node fills; where it has changed since, the volumes' files change in one step.
+pub fn prepare(paths: &Paths, pod: &Pod, memory_allocatable: u64, files: &VolumeFiles) -> Result<(), VolumeError> {
     let dir = paths.pod(pod.uid.as_str());
     for dir in [&dir, &dir.join("volumes"), &dir.join("plugins")] {
         private_dir(dir).map_err(VolumeError::Directories)?;
     }
     for name in mounted(pod) {
-        set_up(paths, pod, name, memory_allocatable).map_err(|cause| VolumeError::SetUp { volume: name.to_owned(), cause })?;
+        set_up(paths, pod, name, memory_allocatable, files)
+            .map_err(|cause| VolumeError::SetUp { volume: name.to_owned(), cause })?;
     }
     Ok(())
 }
@@ -102,10 +118,12 @@ pub fn prepare(paths: &Paths, pod: &Pod, memory_allocatable: u64) -> Result<(), 
 /// Where a volume's files lie on the node. None for a volume that the pod does not have, or of a kind that is not supported.
 pub fn volume_path(paths: &Paths, pod: &Pod, volume: &str) -> Option<PathBuf> {
     let declared = declared(pod, volume)?;
-    match (&declared.empty_dir, &declared.host_path) {
-        (Some(_), _) => Some(paths.empty_dir(pod.uid.as_str(), volume)),
-        (None, Some(source)) => Some(PathBuf::from(&source.path)),
-        (None, None) => None,
+    match declared {
+        v1::Volume { empty_dir: Some(_), .. } => Some(paths.empty_dir(pod.uid.as_str(), volume)),
+        v1::Volume { host_path: Some(source), .. } => Some(PathBuf::from(&source.path)),
+        v1::Volume { downward_api: Some(_), .. } => Some(paths.downward_api(pod.uid.as_str(), volume)),
+        v1::Volume { projected: Some(_), .. } => Some(paths.projected(pod.uid.as_str(), volume)),
+        _ => None,
     }
 }
 
@@ -125,13 +143,26 @@ fn declared<'a>(pod: &'a Pod, volume: &str) -> Option<&'a v1::Volume> {
     pod.object.spec.as_ref()?.volumes.iter().flatten().find(|declared| declared.name == volume)
 }
 
-fn set_up(paths: &Paths, pod: &Pod, name: &str, memory_allocatable: u64) -> Result<(), VolumeCause> {
+fn set_up(paths: &Paths, pod: &Pod, name: &str, memory: u64, files: &VolumeFiles) -> Result<(), VolumeCause> {
     let volume = declared(pod, name).ok_or(VolumeCause::Unknown)?;
-    match (&volume.empty_dir, &volume.host_path) {
-        (Some(source), _) => empty_dir::set_up(paths, pod, name, source, memory_allocatable),
-        (None, Some(source)) => host_path::check(source),
-        (None, None) => Err(VolumeCause::Unsupported { kind: kind(volume) }),
+    let uid = pod.uid.as_str();
+    match volume {
+        v1::Volume { empty_dir: Some(source), .. } => empty_dir::set_up(paths, pod, name, source, memory),
+        v1::Volume { host_path: Some(source), .. } => host_path::check(source),
+        // The runtime mounts it.
+        v1::Volume { image: Some(_), .. } => Ok(()),
+        v1::Volume { downward_api: Some(_), .. } => {
+            files::set_up(paths, pod, name, &paths.downward_api(uid, name), memory, files)
+        }
+        v1::Volume { projected: Some(_), .. } => files::set_up(paths, pod, name, &paths.projected(uid, name), memory, files),
+        _ => Err(VolumeCause::Unsupported { kind: kind(volume) }),
     }
+}
+
+/// The group that shall own the pod's volumes.
+fn fs_group(pod: &Pod) -> Option<Gid> {
+    let group = pod.object.spec.as_ref()?.security_context.as_ref()?.fs_group?;
+    u32::try_from(group).ok().map(Gid::from_raw)
 }
 
 /// The field of the spec that says what a volume is.

@@ -28,6 +28,8 @@ pub struct Capabilities {
     pub handlers: BTreeMap<String, HandlerFeatures>,
     /// `supplementalGroupsPolicy: Strict` is honoured.
     pub supplemental_groups_policy: bool,
+    /// Images can be mounted as volumes; else why not. No runtime says so of itself: known are versions that cannot.
+    pub image_mounts: Result<(), String>,
     /// How changes are heard of.
     pub events: Way,
     /// Ready or not, when asked.
@@ -105,6 +107,11 @@ impl Capabilities {
         }
         degraded.extend(degraded_events(&events));
 
+        let image_mounts = image_mounts(&version.runtime_name, &version.runtime_version);
+        if let Err(because) = &image_mounts {
+            let instead = "containers that mount images are refused";
+            degraded.push(Degraded { what: "images as volumes", because: because.clone(), instead });
+        }
         let features = status.features.unwrap_or_default();
         Ok(Self {
             runtime_name: version.runtime_name,
@@ -112,6 +119,7 @@ impl Capabilities {
             cgroup_driver,
             handlers,
             supplemental_groups_policy: features.supplemental_groups_policy,
+            image_mounts,
             events,
             state: runtime_state(&status),
             degraded,
@@ -149,6 +157,22 @@ async fn tolerate_unimplemented<A>(call: impl Future<Output = Result<A, CallErro
     }
 }
 
+/// Whether images can be mounted: in containerd from 2.1 on, in CRI-O from 1.31 on.
+fn image_mounts(runtime: &str, version: &str) -> Result<(), String> {
+    let since = match runtime {
+        "containerd" => (2, 1),
+        "cri-o" => (1, 31),
+        _ => return Ok(()),
+    };
+    let mut numbers = version.trim_start_matches('v').split(['.', '-', '+', '~']).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) if (major, minor) < since => {
+            Err(format!("{runtime} has them from {}.{} on, and this is {version}", since.0, since.1))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn handlers(status: &StatusResponse) -> BTreeMap<String, HandlerFeatures> {
     let features = |handler: &cri::RuntimeHandler| {
         let features = handler.features.unwrap_or_default();
@@ -175,5 +199,27 @@ fn degraded_events(way: &Way) -> Option<Degraded> {
             because: "no stream could be opened yet".to_owned(),
             instead: "changes are noticed by the relist alone until one is",
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_that_mount_images() {
+        for (runtime, version, expected) in [
+            ("containerd", "1.6.20~ds1", Err("containerd has them from 2.1 on, and this is 1.6.20~ds1".to_owned())),
+            ("containerd", "v1.7.24", Err("containerd has them from 2.1 on, and this is v1.7.24".to_owned())),
+            ("containerd", "2.0.5", Err("containerd has them from 2.1 on, and this is 2.0.5".to_owned())),
+            ("containerd", "v2.1.0-beta.1", Ok(())),
+            ("containerd", "2.10.0", Ok(())),
+            ("containerd", "unknown", Ok(())),
+            ("cri-o", "1.30.4", Err("cri-o has them from 1.31 on, and this is 1.30.4".to_owned())),
+            ("cri-o", "1.31.0", Ok(())),
+            ("other", "0.1.0", Ok(())),
+        ] {
+            assert_eq!(image_mounts(runtime, version), expected, "{runtime} {version}");
+        }
     }
 }

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::client::Client;
 use crate::error::Kind;
+use crate::signal;
 use crate::verbs::core_error;
 
 mod termination;
@@ -198,6 +199,8 @@ async fn container(status: cri::ContainerStatus, sandbox: &str) -> Container {
         pre_stop: termination::pre_stop(&status.annotations),
         annotations: status.annotations.into_iter().filter(|(key, _)| key.starts_with("io.kubernetes.")).collect(),
         user,
+        stop_signal: signal::name(status.stop_signal),
+        recursively_read_only: status.mounts.into_iter().filter(|m| m.recursive_read_only).map(|m| m.container_path).collect(),
     }
 }
 

@@ -7,9 +7,11 @@
 mod container;
 mod dns;
 mod env;
+mod env_file;
 mod error;
 mod expand;
 mod field_ref;
+mod files;
 mod hostname;
 mod metadata;
 mod mounts;
@@ -29,14 +31,20 @@ use k8s_openapi::api::core::v1;
 use polylet_core::observed::Image;
 use polylet_core::paths::Paths;
 use polylet_core::pod::{Container, ContainerKind, Pod};
+use polylet_core::userns::IdRange;
+use polylet_core::volume::EnvFiles;
 
 use crate::capabilities::HandlerFeatures;
 
 pub use container::container_config;
 pub use dns::ResolvConf;
+pub use env::env_files;
 pub use error::TranslateError;
 pub use expand::exec_probe_command;
+pub use files::volume_files;
 pub use hostname::hostname;
+pub use mounts::sub_paths;
+pub use namespaces::has_own_users;
 pub use resources::page_size_name;
 pub use sandbox::sandbox_config;
 
@@ -80,6 +88,8 @@ pub struct NodeContext {
     pub masked_paths: Vec<String>,
     /// SELinux is in use on this machine.
     pub selinux: bool,
+    /// Images can be mounted as volumes. Else: why not.
+    pub image_mounts: Result<(), String>,
     /// What each runtime handler can do, see [`Capabilities`](crate::Capabilities); the default one has the empty name.
     pub runtime_handlers: BTreeMap<String, HandlerFeatures>,
 }
@@ -116,6 +126,12 @@ pub struct ContainerInputs<'a> {
     pub termination_log: Option<&'a Path>,
     /// From a volume's name to where its files lie on the node.
     pub volumes: &'a dyn Fn(&str) -> Option<PathBuf>,
+    /// Images that it mounts, by name of the volume.
+    pub mounted_images: &'a BTreeMap<String, Image>,
+    /// Contents of [`env_files`].
+    pub env_files: &'a EnvFiles,
+    /// The ids of the pod's user namespace; None: the pod has none of its own.
+    pub user_namespace: Option<IdRange>,
     /// The runtime's id of the container whose processes an ephemeral container is to see, see [`target_of`].
     pub target: Option<&'a str>,
 }

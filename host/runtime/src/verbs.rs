@@ -129,16 +129,45 @@ pub async fn inspect_image(client: &Client, image: &str) -> Result<Option<Image>
     }))
 }
 
-/// Pulls an image without credentials, for a pod's sandbox configuration; returns what is there then.
+/// Pulls an image, for a pod's sandbox configuration; returns what is there then. With several credentials, the first that opens the
+/// registry counts; with none, the registry is asked for what it gives to all.
 ///
 /// # Errors
-/// The runtime's, with the registry's and the signature's told apart.
-pub async fn pull_image(client: &Client, image: &str, sandbox: cri::PodSandboxConfig) -> Result<Image, CallError> {
-    let pulled = client.pull_image(spec(image), None, Some(sandbox)).await.map_err(image_error)?;
+/// The runtime's, with the registry's and the signature's told apart; of several credentials, what each came to.
+pub async fn pull_image(
+    client: &Client,
+    image: &str,
+    credentials: Vec<cri::AuthConfig>,
+    sandbox: cri::PodSandboxConfig,
+) -> Result<Image, CallError> {
+    let mut tries = if credentials.is_empty() { vec![None] } else { credentials.into_iter().map(Some).collect() }.into_iter();
+    let mut failed: Vec<CallError> = Vec::new();
+    let pulled = loop {
+        let Some(auth) = tries.next() else { return Err(all_of(failed)) };
+        match client.pull_image(spec(image), auth, Some(sandbox.clone())).await {
+            Ok(pulled) => break pulled,
+            Err(error) => failed.push(image_error(error)),
+        }
+    };
     // By what was pulled; the name may have moved meanwhile.
     match inspect_image(client, &pulled).await? {
         Some(found) => Ok(found),
         None => Ok(Image { id: pulled.clone(), reference: pulled, ..Image::default() }),
+    }
+}
+
+/// Several failures as one, in upstream's way of listing them: each text once.
+fn all_of(failed: Vec<CallError>) -> CallError {
+    let mut texts: Vec<String> = Vec::new();
+    for error in &failed {
+        if !texts.contains(&error.message) {
+            texts.push(error.message.clone());
+        }
+    }
+    let message = if let [only] = &texts[..] { only.clone() } else { format!("[{}]", texts.join(", ")) };
+    match failed.into_iter().next() {
+        Some(first) => CallError { message, ..first },
+        None => CallError { operation: "PullImage".into(), object: String::new(), kind: CallErrorKind::Other, message },
     }
 }
 

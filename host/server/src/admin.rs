@@ -1,4 +1,5 @@
-//! The administration socket: HTTP/1.1 and JSON over a Unix socket that only root can open.
+//! The administration socket: HTTP/1.1 and JSON over a Unix socket that only root can open. What a container prints comes as it is;
+//! a command in one has the connection for itself ([`exec`](crate::exec)).
 
 use std::fs;
 use std::io;
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path as UrlPath, Query as UrlQuery, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path as UrlPath, Query as UrlQuery, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -18,13 +20,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use polylet_core::question::Hook;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
+
+use crate::exec::{self, Session};
 
 /// A client must have sent its request by then.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
@@ -43,13 +47,17 @@ pub enum Query {
     Node,
     /// Every pod.
     Pods,
-    /// One pod.
+    /// One pod, as it was declared and as it is, with its events.
     Pod {
         /// `metadata.namespace`
         namespace: String,
-        /// `metadata.name`
+        /// `metadata.name`, with or without the node's name behind it; or its UID.
         name: String,
     },
+    /// Events, the newest last: of every object, or of one pod.
+    Events(Option<(String, String)>),
+    /// Every declared pod as a `v1.PodList`.
+    PodList,
     /// Ladders.
     Policies,
     /// Read the policy directory now; answered with what is wrong in it.
@@ -69,6 +77,64 @@ pub struct DecisionQuery {
     /// Go on with those to come.
     pub follow: bool,
 }
+
+/// What of a container's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogQuery {
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// As in [`Query::Pod`].
+    pub name: String,
+    /// Which part.
+    pub part: LogPart,
+}
+
+/// Which part of a container's log: upstream's options, under its names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct LogPart {
+    /// The container.
+    pub container: String,
+    /// Of the attempt before.
+    pub previous: bool,
+    /// Go on with what is to come, until the container ends.
+    pub follow: bool,
+    /// Put its time before each line.
+    pub timestamps: bool,
+    /// The last so many lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail_lines: Option<u64>,
+    /// Of the last so many seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since_seconds: Option<u64>,
+    /// Since this instant, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since_time: Option<String>,
+    /// At most so many bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+}
+
+/// A command to run in a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExecQuery {
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// As in [`Query::Pod`].
+    pub name: String,
+    /// The container.
+    pub container: String,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// It has a standard input.
+    pub stdin: bool,
+    /// It has a terminal.
+    pub tty: bool,
+}
+
+/// What a container printed, in pieces; an error is the last.
+pub type Pieces = mpsc::Receiver<io::Result<Vec<u8>>>;
 
 /// A question that is not answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +156,12 @@ pub trait Admin: Send + Sync + 'static {
     /// # Errors
     /// They cannot be read.
     fn decisions(&self, query: DecisionQuery) -> Result<mpsc::Receiver<String>, AdminError>;
+
+    /// What a container printed; the channel closes at the end.
+    fn log(&self, query: LogQuery) -> BoxFuture<Result<Pieces, AdminError>>;
+
+    /// Runs a command in a container.
+    fn exec(&self, query: ExecQuery) -> BoxFuture<Result<Session, AdminError>>;
 }
 
 /// The socket cannot be opened.
@@ -154,10 +226,16 @@ pub async fn serve_admin<A: Admin>(mut listener: UnixListener, path: PathBuf, ad
         .route("/v1/node", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Node)))
         .route("/v1/pods", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Pods)))
         .route("/v1/pods/{namespace}/{name}", get(pod))
+        .route("/v1/pods/{namespace}/{name}/log", get(log))
+        .route("/v1/pods/{namespace}/{name}/events", get(pod_events))
+        .route("/v1/events", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Events(None))))
+        .route("/v1/exec", post(run))
         .route("/v1/policies", get(|State(a): State<Arc<dyn Admin>>| value(a, Query::Policies)))
         .route("/v1/policies/reload", post(reload))
         .route("/v1/decisions", get(decisions))
-        .fallback(|| async { refuse(404, "no such path; see /v1/pods, /v1/node, /v1/policies, /v1/decisions, /v1/version") })
+        .fallback(|| async {
+            refuse(404, "no such path; see /v1/pods, /v1/events, /v1/node, /v1/policies, /v1/decisions, /v1/version")
+        })
         .with_state(admin);
     let mut look = tokio::time::interval(LOOK_EVERY);
     loop {
@@ -203,7 +281,7 @@ async fn serve_one(stream: UnixStream, app: Router) {
     let mut server = Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
     // A client that goes away in the middle harms only itself.
-    if let Err(error) = server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)).await {
+    if let Err(error) = server.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(app)).await {
         tracing::debug!(%error, "administration socket");
     }
 }
@@ -217,6 +295,44 @@ async fn value(admin: Arc<dyn Admin>, what: Query) -> Response {
 
 async fn pod(State(admin): State<Arc<dyn Admin>>, UrlPath((namespace, name)): UrlPath<(String, String)>) -> Response {
     value(admin, Query::Pod { namespace, name }).await
+}
+
+async fn pod_events(State(admin): State<Arc<dyn Admin>>, UrlPath((namespace, name)): UrlPath<(String, String)>) -> Response {
+    value(admin, Query::Events(Some((namespace, name)))).await
+}
+
+async fn log(
+    State(admin): State<Arc<dyn Admin>>,
+    UrlPath((namespace, name)): UrlPath<(String, String)>,
+    part: Result<UrlQuery<LogPart>, QueryRejection>,
+) -> Response {
+    let part = match part {
+        Ok(UrlQuery(part)) => part,
+        Err(error) => return refuse(400, &error.body_text()),
+    };
+    match admin.log(LogQuery { namespace, name, part }).await {
+        Ok(pieces) => {
+            let body = Body::from_stream(ReceiverStream::new(pieces));
+            ([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response()
+        }
+        Err(error) => refuse(error.status, &error.message),
+    }
+}
+
+/// What is to be run comes once the connection has changed hands, and so does what is wrong with it.
+async fn run(State(admin): State<Arc<dyn Admin>>, mut request: Request) -> Response {
+    if request.headers().get(header::UPGRADE).is_none_or(|to| to != exec::PROTOCOL) {
+        return refuse(426, &format!("a command is run with `Upgrade: {}`", exec::PROTOCOL));
+    }
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        match upgrade.await {
+            Ok(stream) => exec::answer(TokioIo::new(stream), admin).await,
+            Err(error) => tracing::debug!(%error, "administration socket"),
+        }
+    });
+    let headers = [(header::CONNECTION, "upgrade"), (header::UPGRADE, exec::PROTOCOL)];
+    (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
 }
 
 #[derive(Deserialize)]
@@ -243,10 +359,7 @@ struct DecisionParams {
     follow: Option<bool>,
 }
 
-async fn decisions(
-    State(admin): State<Arc<dyn Admin>>,
-    params: Result<UrlQuery<DecisionParams>, axum::extract::rejection::QueryRejection>,
-) -> Response {
+async fn decisions(State(admin): State<Arc<dyn Admin>>, params: Result<UrlQuery<DecisionParams>, QueryRejection>) -> Response {
     let params = match params {
         Ok(UrlQuery(params)) => params,
         Err(error) => return refuse(400, &error.body_text()),

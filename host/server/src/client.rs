@@ -4,12 +4,15 @@ use std::path::{Path, PathBuf};
 
 use axum::body::Body;
 use http_body_util::BodyExt;
-use hyper::client::conn::http1;
-use hyper::{Method, Request, Response, StatusCode, body::Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Method, Request, Response, StatusCode, body::Incoming, header};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
+
+use crate::admin::ExecQuery;
+use crate::exec::{self, Session};
 
 /// Asks an agent on this machine.
 #[derive(Clone, Debug)]
@@ -75,22 +78,19 @@ impl AdminClient {
     /// # Errors
     /// [`ClientError`], before the first line; later ones arrive in its place.
     pub async fn lines(&self, path: &str) -> Result<mpsc::Receiver<Result<String, ClientError>>, ClientError> {
-        let mut answer = self.send(Method::GET, path).await?.into_body();
+        let mut pieces = self.pieces(path).await?;
         let (out, lines) = mpsc::channel(64);
-        let socket = self.socket.clone();
         tokio::spawn(async move {
             let mut rest: Vec<u8> = Vec::new();
-            while let Some(frame) = answer.frame().await {
-                let bytes = match frame {
-                    Ok(frame) => frame.into_data().unwrap_or_default(),
+            while let Some(piece) = pieces.recv().await {
+                match piece {
+                    Ok(bytes) => rest.extend_from_slice(&bytes),
                     Err(error) => {
-                        let cause = Box::new(error);
                         // Whoever read may have gone.
-                        drop(out.send(Err(ClientError::Broken { socket, cause })).await);
+                        drop(out.send(Err(error)).await);
                         return;
                     }
-                };
-                rest.extend_from_slice(&bytes);
+                }
                 while let Some(end) = rest.iter().position(|b| *b == b'\n') {
                     let line: Vec<u8> = rest.drain(..=end).take(end).collect();
                     if out.send(Ok(String::from_utf8_lossy(&line).into_owned())).await.is_err() {
@@ -102,32 +102,93 @@ impl AdminClient {
         Ok(lines)
     }
 
+    /// Bytes as they come, until the agent has no more.
+    ///
+    /// # Errors
+    /// [`ClientError`], before the first byte; a later one is the last that arrives.
+    pub async fn pieces(&self, path: &str) -> Result<mpsc::Receiver<Result<Vec<u8>, ClientError>>, ClientError> {
+        let mut answer = self.send(Method::GET, path).await?.into_body();
+        let (out, pieces) = mpsc::channel(8);
+        let socket = self.socket.clone();
+        tokio::spawn(async move {
+            while let Some(frame) = answer.frame().await {
+                let piece = match frame {
+                    Ok(frame) => Ok(frame.into_data().unwrap_or_default().to_vec()),
+                    Err(error) => Err(ClientError::Broken { socket: socket.clone(), cause: Box::new(error) }),
+                };
+                let last = piece.is_err();
+                if out.send(piece).await.is_err() || last {
+                    return;
+                }
+            }
+        });
+        Ok(pieces)
+    }
+
+    /// Runs a command in a container. What is wrong with it comes as its end.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn exec(&self, query: &ExecQuery) -> Result<Session, ClientError> {
+        let mut sender = self.connect().await?;
+        let request = Request::builder().method(Method::POST).uri("/v1/exec").header(header::HOST, "polylet");
+        let request = request.header(header::CONNECTION, "upgrade").header(header::UPGRADE, exec::PROTOCOL);
+        let request = request.body(Body::empty()).map_err(|e| self.broken(e))?;
+        let answer = sender.send_request(request).await.map_err(|e| self.broken(e))?;
+        if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(self.refused(answer).await);
+        }
+        let stream = hyper::upgrade::on(answer).await.map_err(|e| self.broken(e))?;
+        exec::ask(TokioIo::new(stream), query).await.map_err(|e| self.broken(e))
+    }
+
     async fn value(&self, method: Method, path: &str) -> Result<Value, ClientError> {
         let body = self.send(method, path).await?.into_body();
         let bytes = body.collect().await.map_err(|e| self.broken(e))?.to_bytes();
         serde_json::from_slice(&bytes).map_err(|e| self.broken(e))
     }
 
-    async fn send(&self, method: Method, path: &str) -> Result<Response<Incoming>, ClientError> {
+    async fn connect(&self) -> Result<SendRequest<Body>, ClientError> {
         let stream = UnixStream::connect(&self.socket)
             .await
             .map_err(|cause| ClientError::NotThere { socket: self.socket.clone(), cause })?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(e))?;
-        tokio::spawn(connection);
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(e))?;
+        tokio::spawn(connection.with_upgrades());
+        Ok(sender)
+    }
+
+    async fn send(&self, method: Method, path: &str) -> Result<Response<Incoming>, ClientError> {
+        let mut sender = self.connect().await?;
         let request = Request::builder().method(method).uri(path).header("host", "polylet").body(Body::empty());
         let request = request.map_err(|e| self.broken(e))?;
         let answer = sender.send_request(request).await.map_err(|e| self.broken(e))?;
-        if answer.status() == StatusCode::OK {
-            return Ok(answer);
-        }
+        if answer.status() == StatusCode::OK { Ok(answer) } else { Err(self.refused(answer).await) }
+    }
+
+    async fn refused(&self, answer: Response<Incoming>) -> ClientError {
         let status = answer.status().as_u16();
-        let bytes = answer.into_body().collect().await.map_err(|e| self.broken(e))?.to_bytes();
+        let bytes = match answer.into_body().collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return self.broken(error),
+        };
         let said = serde_json::from_slice::<Value>(&bytes).ok().and_then(|v| v["error"].as_str().map(str::to_owned));
         let message = said.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned());
-        Err(ClientError::Refused { status, message })
+        ClientError::Refused { status, message }
     }
 
     fn broken(&self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ClientError {
         ClientError::Broken { socket: self.socket.clone(), cause: cause.into() }
     }
+}
+
+/// A word as a part of a path or of a query.
+pub fn escaped(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    for byte in word.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(byte.into()),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
 }

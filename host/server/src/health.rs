@@ -75,17 +75,22 @@ pub async fn serve_health(address: SocketAddr, metrics: Arc<Metrics>, pulse: Arc
 }
 
 async fn syncloop(State(pulse): State<Arc<Pulse>>) -> Response {
+    checked(&pulse)
+}
+
+/// Whether the loop turns.
+pub(crate) fn checked(pulse: &Pulse) -> Response {
     match pulse.check() {
         Ok(()) => plain(StatusCode::OK, "ok"),
         Err(why) => plain(StatusCode::INTERNAL_SERVER_ERROR, &why),
     }
 }
 
-async fn rendered(metrics: Arc<Metrics>) -> Response {
+pub(crate) async fn rendered(metrics: Arc<Metrics>) -> Response {
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.render()).into_response()
 }
 
-fn plain(status: StatusCode, text: &str) -> Response {
+pub(crate) fn plain(status: StatusCode, text: &str) -> Response {
     let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     (status, headers, text.to_owned()).into_response()
 }

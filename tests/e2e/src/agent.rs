@@ -95,10 +95,15 @@ impl Node {
 
     /// Runs the command line against this node's agent.
     pub fn cli(&self, arguments: &[&str]) -> Output {
+        self.cli_command(arguments).stdin(Stdio::null()).output().expect("run the command line")
+    }
+
+    /// The command line against this node's agent, not yet run.
+    pub fn cli_command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary());
         command.args(arguments).env("POLYLET_SOCKET", self.dir.join("polylet.sock"));
         command.env("POLYLET_POLICY_DIR", self.dir.join("policies")).env("TMPDIR", self.dir.join("tmp"));
-        command.output().expect("run the command line")
+        command
     }
 
     /// Runs the command line, which must succeed; its standard output.

@@ -1,10 +1,11 @@
 //! Servers of the test in the network of the node or of a pod: what probes ask is then in the test's hands.
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use polylet_proto::health::health_server::{Health as Checks, HealthServer};
 use polylet_proto::health::{HealthCheckRequest, HealthCheckResponse};
@@ -12,7 +13,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::{Request, Response, Status};
 
-use crate::node::Node;
+use crate::node::{Node, locked};
 use crate::pod::Pod;
 
 /// A server that goes away when this is dropped.
@@ -40,6 +41,30 @@ impl Health {
 impl Checks for Health {
     async fn check(&self, _: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
         Ok(Response::new(HealthCheckResponse { status: self.0.load(Ordering::Relaxed) }))
+    }
+}
+
+/// What an HTTP server answers every request with, and what it was asked.
+#[derive(Clone, Debug, Default)]
+pub struct Document(Arc<Mutex<Page>>);
+
+#[derive(Debug, Default)]
+struct Page {
+    status: u16,
+    body: String,
+    requests: Vec<String>,
+}
+
+impl Document {
+    /// Answers so from now on.
+    pub fn set(&self, status: u16, body: &str) {
+        let mut page = locked(&self.0);
+        (page.status, page.body) = (status, body.to_owned());
+    }
+
+    /// The heads of all requests so far.
+    pub fn requests(&self) -> Vec<String> {
+        locked(&self.0).requests.clone()
     }
 }
 
@@ -111,7 +136,49 @@ impl Network {
         (asked, listening)
     }
 
-    fn serve<F: Future<Output = ()> + Send + 'static>(
+    /// Answers every request at a port with a document, until it is set with an empty one of status 503.
+    pub fn serve_document(&self, port: u16) -> (Document, Listening) {
+        let document = Document::default();
+        document.set(503, "");
+        let served = document.clone();
+        let listening = self.serve(port, move |listener| async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let document = served.clone();
+                tokio::spawn(async move {
+                    let mut request = [0; 2048];
+                    let Ok(read @ 1..) = stream.read(&mut request).await else { return };
+                    let answer = {
+                        let mut page = locked(&document.0);
+                        page.requests.push(String::from_utf8_lossy(&request[..read]).into_owned());
+                        let (status, body) = (page.status, &page.body);
+                        format!("HTTP/1.1 {status} Whatever\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+                    };
+                    // Whoever asked may have gone.
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                });
+            }
+        });
+        (document, listening)
+    }
+
+    /// Asks for something at a port of this network's loopback; the first line of the answer, and its body.
+    ///
+    /// # Panics
+    /// When nobody answers there.
+    pub fn get(&self, port: u16, path: &str) -> (String, String) {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
+        let answer = within(self.namespace.clone(), move || {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("somebody who listens");
+            stream.write_all(request.as_bytes()).expect("ask");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("an answer");
+            answer
+        });
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+    }
+
+    pub(crate) fn serve<F: Future<Output = ()> + Send + 'static>(
         &self,
         port: u16,
         server: impl FnOnce(tokio::net::TcpListener) -> F + Send + 'static,
@@ -124,14 +191,20 @@ impl Network {
     }
 }
 
-/// A socket belongs to the network that its thread was in when it was made.
 fn listen(network: String, address: SocketAddr) -> TcpListener {
-    let made = std::thread::spawn(move || {
-        let namespace = File::open(&network).unwrap_or_else(|error| panic!("{network}: {error}"));
-        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("enter the network namespace");
+    within(network, move || {
         let listener = TcpListener::bind(address).unwrap_or_else(|error| panic!("listen at {address}: {error}"));
         listener.set_nonblocking(true).expect("set non-blocking");
         listener
+    })
+}
+
+/// A socket belongs to the network that its thread was in when it was made.
+fn within<T: Send + 'static>(network: String, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let done = std::thread::spawn(move || {
+        let namespace = File::open(&network).unwrap_or_else(|error| panic!("{network}: {error}"));
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("enter the network namespace");
+        work()
     });
-    made.join().expect("a listener")
+    done.join().expect("work that is done")
 }

@@ -133,6 +133,14 @@ adminSocket: {dir}/polylet.sock
         std::fs::write(self.dir.join(file), text).expect("write the configuration");
     }
 
+    /// Declares a pod of this name by its whole manifest.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn pod_by_manifest(&self, name: &str, manifest: &str) -> Pod<'_> {
+        Pod::declare_whole(self, name, manifest)
+    }
+
     /// Writes a file into the static directory, whole and in one move.
     ///
     /// # Panics
@@ -222,6 +230,11 @@ adminSocket: {dir}/polylet.sock
         let text = std::fs::read_to_string(self.dir.join("containerd.pid")).expect("containerd's process");
         let pid = text.trim().parse().ok().and_then(Pid::from_raw).expect("a process id");
         kill_process(pid, signal).expect("signal containerd");
+    }
+
+    /// Runs a command inside the node's namespaces.
+    pub fn inside(&self, command: &[&str]) -> Output {
+        lab(&self.dir, "exec", command)
     }
 
     /// Every container that the runtime has, of all pods.

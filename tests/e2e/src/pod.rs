@@ -19,6 +19,12 @@ impl<'n> Pod<'n> {
         pod
     }
 
+    pub(crate) fn declare_whole(node: &'n Node, name: &str, manifest: &str) -> Self {
+        let pod = Self { node, name: name.to_owned(), labels: String::new() };
+        node.write_manifest(&pod.file(), manifest);
+        pod
+    }
+
     /// Writes the manifest anew, with another spec: another pod of the same name.
     pub fn change(&self, spec: &str) {
         let spec = spec.replace("image: busybox", "image: polylet.local/busybox:1");

@@ -70,6 +70,14 @@ impl Node {
         process(&answer.info)
     }
 
+    /// Tells the runtime to write a container's log to a new file, the old one having been moved away.
+    ///
+    /// # Panics
+    /// When it refuses.
+    pub fn reopen_log(&self, id: &str) {
+        self.runtime.block_on(self.cri.reopen_container_log(id)).expect("reopen the log");
+    }
+
     /// Stops a sandbox behind the agent's back.
     ///
     /// # Panics

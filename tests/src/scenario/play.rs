@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1;
 use polylet_core::ask;
+use polylet_core::config::{Config, Rate};
 use polylet_core::effect::{Act, Count, Effect, Rung};
 use polylet_core::event::{CallError, CallErrorKind, Event, Outcome, RuntimeState};
 use polylet_core::id::{ContainerId, EffectId, PodUid};
@@ -61,6 +62,9 @@ struct Stage {
     pods: BTreeMap<String, Arc<Pod>>,
     names: BTreeMap<PodUid, String>,
     declared: BTreeMap<Source, Vec<String>>,
+    /// Nothing is heard of the API.
+    silent: bool,
+    pull_rate: Option<Rate>,
     queue: BTreeMap<(u64, u64), Todo>,
     turn: u64,
     failures: BTreeMap<String, (u32, String)>,
@@ -89,6 +93,8 @@ impl Stage {
             pods: BTreeMap::new(),
             names: BTreeMap::new(),
             declared: BTreeMap::from([(Source::File, vec![]), (Source::Api, vec![])]),
+            silent: false,
+            pull_rate: None,
             queue: BTreeMap::new(),
             turn: 0,
             failures: BTreeMap::new(),
@@ -119,7 +125,8 @@ impl Stage {
     fn begin(&mut self) {
         self.queue.clear();
         let records = self.store.values().cloned().collect();
-        self.node = Node::new(config(), records, 1, self.clock());
+        let config = Config { pull_rate: self.pull_rate, ..config() };
+        self.node = Node::new(config, records, 1, self.clock());
         self.step(Event::Runtime(RuntimeState::Up { runtime: Ok(()), network: Ok(()) }));
         self.bind();
         self.declare();
@@ -140,6 +147,15 @@ impl Stage {
             }
             ("declare-api", names) => {
                 self.declared.insert(Source::Api, names.iter().map(|n| (*n).to_owned()).collect());
+                self.declare();
+            }
+            ("pulls", [per_second, burst]) => {
+                let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{line}: {text} is no number"));
+                self.pull_rate = Some(Rate { per_second: number(per_second), burst: number(burst) });
+                self.begin();
+            }
+            ("api", [state]) => {
+                self.silent = *state == "silent";
                 self.declare();
             }
             ("run", [duration]) => self.run(millis(duration)),
@@ -228,7 +244,8 @@ impl Stage {
     }
 
     fn declare(&mut self) {
-        for source in [Source::File, Source::Api] {
+        let heard: &[Source] = if self.silent { &[Source::File] } else { &[Source::File, Source::Api] };
+        for &source in heard {
             let pods =
                 self.declared[&source].iter().map(|n| self.pods.get(n).unwrap_or_else(|| panic!("no pod {n}")).clone()).collect();
             self.step(Event::Desired { source, pods });

@@ -122,6 +122,8 @@ impl Runtime {
                         hash: spec.hash.clone(),
                         annotations: BTreeMap::new(),
                         pre_stop: None,
+                        stop_signal: None,
+                        recursively_read_only: Default::default(),
                         user: None,
                     },
                     ends: None,

@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 use serde_json::Value;
 
+mod align;
 mod decision;
+mod describe;
 
 pub(super) use decision::decision;
+pub(super) use describe::{Detail, describe, events};
 
 /// A table of pods; `wide`: with their addresses.
 pub(super) fn pods(pods: &Value, now: Timestamp, wide: bool) -> String {

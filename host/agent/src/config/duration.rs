@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Reads one. Zero needs no unit; a sign, an unknown unit or nothing at all is an error that says what would be right.
-pub(super) fn parse(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration such as 30s, 1m30s or 100ms");
     if text == "0" {
         return Ok(Duration::ZERO);

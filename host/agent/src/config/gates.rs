@@ -10,7 +10,9 @@ use crate::document::suggest;
 const ON: &[&str] = &[
     "CPUCFSQuotaPeriod",
     "ContainerRestartRules",
+    "EnvFiles",
     "HostnameOverride",
+    "ImageVolume",
     "KubeletCgroupDriverFromCRI",
     "KubeletCrashLoopBackOffMax",
     "KubeletSeparateDiskGC",
@@ -21,10 +23,12 @@ const ON: &[&str] = &[
     "PodObservedGenerationTracking",
     "PodReadyToStartContainersCondition",
     "PreventStaticPodAPIReferences",
+    "ProcMountType",
     "RecursiveReadOnlyMounts",
     "RestartAllContainersOnContainerExits",
     "SidecarContainers",
     "SupplementalGroupsPolicy",
+    "UserNamespacesSupport",
 ];
 
 /// Gates that are on upstream, of features that this node does not have: it behaves as with the gate off.
@@ -32,19 +36,18 @@ const MISSING: &[&str] = &[
     "ContainerCheckpoint",
     "DisableCPUQuotaWithExclusiveCPUs",
     "DynamicResourceAllocation",
-    "EnvFiles",
-    "ImageVolume",
     "InPlacePodLevelResourcesVerticalScaling",
     "InPlacePodVerticalScaling",
     "InPlacePodVerticalScalingInitContainers",
     "KubeletEnsureSecretPulledImages",
     "KubeletServiceAccountTokenForCredentialProviders",
     "NodeSwap",
-    "ProcMountType",
     "ResourceHealthStatus",
     "SELinuxMountReadWriteOncePod",
-    "UserNamespacesSupport",
 ];
+
+/// Gates that are off upstream, of features that this node has: it behaves as with the gate on.
+const EARLY: &[&str] = &["ContainerStopSignals", "EmptyDirVolumeMode"];
 
 /// Gates that are off.
 const OFF: &[&str] = &[
@@ -52,8 +55,6 @@ const OFF: &[&str] = &[
     "AllBeta",
     "ChangeContainerStatusOnKubeletRestart",
     "ClusterTrustBundleProjection",
-    "ContainerStopSignals",
-    "EmptyDirVolumeMode",
     "EventedPLEG",
     "ImageVolumeWithDigest",
     "InPlacePodVerticalScalingExclusiveCPUs",
@@ -76,15 +77,19 @@ pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings, warnings: 
         let at = At::of("featureGates").key(name);
         let Some(value) = value.as_bool() else { continue };
         let is_in = |list: &[&str]| list.contains(&name.as_str());
-        match (is_in(ON), is_in(OFF), is_in(MISSING)) {
-            (true, ..) if value => {}
-            (_, true, _) | (_, _, true) if !value => {}
-            // The default: nobody asks for anything by it.
-            (_, _, true) => warnings.ignored(&at, value, "this node does not have this feature yet"),
-            (on, off, _) if on || off => {
+        let (on, off) = (is_in(ON), is_in(OFF));
+        match (on || is_in(EARLY), off || is_in(MISSING)) {
+            (true, _) if value => {}
+            (_, true) if !value => {}
+            (false, false) => {
+                errors.unknown(&at, suggest::did_you_mean(name, [ON, EARLY, OFF, MISSING].into_iter().flatten().copied()));
+            }
+            _ if on || off => {
                 errors.invalid(&at, value, format!("not supported yet: this node behaves as with {name}={on}"));
             }
-            _ => errors.unknown(&at, suggest::did_you_mean(name, ON.iter().chain(OFF).chain(MISSING).copied())),
+            // The default: nobody asks for anything by it.
+            (true, _) => warnings.ignored(&at, value, "this node has this feature all the same"),
+            _ => warnings.ignored(&at, value, "this node does not have this feature yet"),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::schema::Shape::{
     Bool, BoolMap, Duration, DurationOrNanos, Float, Int, Ints, Ip, Ips, Object, Objects, OneOf, Path, Quantity, Reservation,
-    SignalDurations, Text, TextMap, Texts, TextsMap, TextsOf, Thresholds,
+    SecretTextsMap, SignalDurations, SignedQuantity, Text, TextMap, Texts, TextsOf, Thresholds,
 };
 use super::schema::Stand::{Honoured, Ignored, Only, Refused};
 use super::schema::{Field, Shape, Stand};
@@ -17,9 +17,7 @@ const SERVER: Stand = Ignored("this node serves no kubelet HTTPS endpoint yet");
 const API: Stand = Ignored("this node talks to no API server yet");
 const PROFILING: Stand = Ignored("there is nothing to profile in this agent");
 const SYNC: Stand = Ignored("a pod is looked at whenever something of it changes, and not from time to time");
-const ROTATION: Stand = Ignored("this node rotates no container logs yet");
 const IMAGES: Stand = Ignored("this node collects no unused images yet");
-const RATE: Stand = Ignored("this node does not limit the rate of pulls yet, only their number");
 const PORT: Shape = Int(0, 65535);
 const I32: Shape = Int(i32::MIN as i64, i32::MAX as i64);
 const COUNT: Shape = Int(0, i32::MAX as i64);
@@ -36,12 +34,12 @@ pub(super) const FIELDS: &[Field] = &[
     row("podLogsDir", "string", "/var/log/pods/", Path, Honoured),
     row("syncFrequency", "metav1.Duration", "1m", Duration, SYNC),
     row("fileCheckFrequency", "metav1.Duration", "20s", Duration, Honoured),
-    row("httpCheckFrequency", "metav1.Duration", "20s", Duration, Ignored("this node fetches no manifests yet")),
-    row("staticPodURL", "string", "''", Text, Refused("manifests from a URL")),
-    row("staticPodURLHeader", "map[string][]string", "null", TextsMap, Refused("manifests from a URL")),
-    row("address", "string", "0.0.0.0", Ip, SERVER),
+    row("httpCheckFrequency", "metav1.Duration", "20s", Duration, Honoured),
+    row("staticPodURL", "string", "''", Text, Honoured),
+    row("staticPodURLHeader", "map[string][]string", "null", SecretTextsMap, Honoured),
+    row("address", "string", "0.0.0.0", Ip, Honoured),
     row("port", "int32", "10250", PORT, SERVER),
-    row("readOnlyPort", "int32", "0", PORT, SERVER),
+    row("readOnlyPort", "int32", "0", PORT, Honoured),
     row("tlsCertFile", "string", "''", Path, SERVER),
     row("tlsPrivateKeyFile", "string", "''", Path, SERVER),
     row("tlsCipherSuites", "[]string", "null", TextsOf(CIPHER_SUITES), SERVER),
@@ -51,8 +49,8 @@ pub(super) const FIELDS: &[Field] = &[
     row("serverTLSBootstrap", "bool", "false", Bool, API),
     row("authentication", "KubeletAuthentication", "null", Object(AUTHENTICATION), Honoured),
     row("authorization", "KubeletAuthorization", "null", Object(AUTHORIZATION), Honoured),
-    row("registryPullQPS", "*int32", "5", COUNT, RATE),
-    row("registryBurst", "int32", "10", COUNT, RATE),
+    row("registryPullQPS", "*int32", "5", COUNT, Honoured),
+    row("registryBurst", "int32", "10", COUNT, Honoured),
     row(
         "imagePullCredentialsVerificationPolicy",
         "ImagePullCredentialsVerificationPolicy",
@@ -102,7 +100,7 @@ pub(super) const FIELDS: &[Field] = &[
     row("runtimeRequestTimeout", "metav1.Duration", "2m", Duration, Honoured),
     row("hairpinMode", "string", "promiscuous-bridge", OneOf(HAIRPIN), Ignored("the CNI configuration decides it")),
     row("maxPods", "int32", "110", COUNT, Honoured),
-    row("podCIDR", "string", "''", Text, Ignored("the CNI configuration holds the ranges")),
+    row("podCIDR", "string", "''", Text, Honoured),
     row("podPidsLimit", "*int64", "-1", Int(-1, i64::MAX), Honoured),
     row("resolvConf", "*string", "/etc/resolv.conf", Path, Honoured),
     row("runOnce", "bool", "false", Bool, Refused("running once, which upstream has removed too")),
@@ -131,10 +129,10 @@ pub(super) const FIELDS: &[Field] = &[
     row("featureGates", "map[string]bool", "null", BoolMap, Honoured),
     row("failSwapOn", "*bool", "true", Bool, Honoured),
     row("memorySwap", "MemorySwapConfiguration", "null", Object(MEMORY_SWAP), Honoured),
-    row("containerLogMaxSize", "string", "10Mi", Quantity, ROTATION),
-    row("containerLogMaxFiles", "*int32", "5", Int(2, i32::MAX as i64), ROTATION),
-    row("containerLogMaxWorkers", "*int32", "1", Int(1, i32::MAX as i64), ROTATION),
-    row("containerLogMonitorInterval", "*metav1.Duration", "10s", Duration, ROTATION),
+    row("containerLogMaxSize", "string", "10Mi", SignedQuantity, Honoured),
+    row("containerLogMaxFiles", "*int32", "5", Int(2, i32::MAX as i64), Honoured),
+    row("containerLogMaxWorkers", "*int32", "1", Int(1, i32::MAX as i64), Honoured),
+    row("containerLogMonitorInterval", "*metav1.Duration", "10s", Duration, Honoured),
     row(
         "configMapAndSecretChangeDetectionStrategy",
         "ResourceChangeDetectionStrategy",
@@ -149,7 +147,7 @@ pub(super) const FIELDS: &[Field] = &[
     row("systemReservedCgroup", "string", "''", Text, Refused("limits on the system's own cgroups")),
     row("kubeReservedCgroup", "string", "''", Text, Refused("limits on the system's own cgroups")),
     row("enforceNodeAllocatable", "[]string", "[pods]", Texts, Honoured),
-    row("allowedUnsafeSysctls", "[]string", "[]", Texts, Refused("unsafe sysctls")),
+    row("allowedUnsafeSysctls", "[]string", "[]", Texts, Honoured),
     row("defaultPodSysctls", "map[string]string", "null", TextMap, Refused("default sysctls of pods")),
     row(
         "volumePluginDir",
@@ -288,7 +286,7 @@ const MEMORY_RESERVATION: &[Field] =
 const SHUTDOWN: &[Field] =
     &[row("priority", "int32", "0", I32, Honoured), row("shutdownGracePeriodSeconds", "int64", "0", COUNT, Honoured)];
 
-const USER_NAMESPACES: &[Field] = &[row("idsPerPod", "*int64", "65536", Int(65536, u32::MAX as i64), Refused("user namespaces"))];
+const USER_NAMESPACES: &[Field] = &[row("idsPerPod", "*int64", "65536", Int(65536, u32::MAX as i64), Honoured)];
 
 const LOGGING: &[Field] = &[
     row("format", "string", "text", OneOf(&["json", "text"]), Honoured),

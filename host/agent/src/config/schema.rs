@@ -11,6 +11,9 @@ use super::eviction;
 use crate::document::field::{At, Findings, kind_of};
 use crate::document::suggest;
 
+/// Stands for a value that may be secret.
+pub(super) const NOT_SHOWN: &str = "(not shown)";
+
 /// One row: a field of a configuration.
 #[derive(Debug)]
 pub(super) struct Field {
@@ -42,6 +45,8 @@ pub(super) enum Shape {
     DurationOrNanos,
     /// The API's notation, not negative.
     Quantity,
+    /// The API's notation.
+    SignedQuantity,
     /// An address.
     Ip,
     /// Relative to the file that states it.
@@ -53,8 +58,8 @@ pub(super) enum Shape {
     Ints,
     /// Texts by name.
     TextMap,
-    /// Lists of texts by name.
-    TextsMap,
+    /// Lists of texts by name, which no message shows.
+    SecretTextsMap,
     BoolMap,
     /// Amounts of `cpu`, `memory`, `ephemeral-storage`, `pid`.
     Reservation,
@@ -186,9 +191,7 @@ fn check_value(value: &Value, field: &Field, at: &At, errors: &mut Findings, war
         Shape::Ints => each(value, at, errors, |entry, at, errors| scalar(entry, &Shape::Int(i64::MIN, i64::MAX), at, errors)),
         Shape::TextMap => every(value, at, errors, |_, entry, at, errors| scalar(entry, &Shape::Text, at, errors)),
         Shape::BoolMap => every(value, at, errors, |_, entry, at, errors| scalar(entry, &Shape::Bool, at, errors)),
-        Shape::TextsMap => every(value, at, errors, |_, entry, at, errors| {
-            each(entry, at, errors, |entry, at, errors| scalar(entry, &Shape::Text, at, errors));
-        }),
+        Shape::SecretTextsMap => secret_texts(value, at, errors),
         Shape::Reservation => every(value, at, errors, |name, entry, at, errors| {
             if !matches!(name, "cpu" | "memory" | "ephemeral-storage" | "pid") {
                 errors.unsupported(at, name, &["cpu", "ephemeral-storage", "memory", "pid"]);
@@ -207,6 +210,27 @@ fn check_value(value: &Value, field: &Field, at: &At, errors: &mut Findings, war
             scalar(entry, &Shape::Duration, at, errors);
         }),
         shape => scalar(value, shape, at, errors),
+    }
+}
+
+/// What is wrong is told without what was written.
+fn secret_texts(value: &Value, at: &At, errors: &mut Findings) {
+    let hidden = |value: &Value, at: &At, wanted: &str, errors: &mut Findings| {
+        errors.invalid(at, NOT_SHOWN, format!("must be {wanted}, not {}", kind_of(value)));
+    };
+    let Value::Object(map) = value else { return hidden(value, at, "a mapping of lists", errors) };
+    for (name, list) in map {
+        let at = at.key(name);
+        match list {
+            // In a drop-in, null takes an entry away.
+            Value::Null => {}
+            Value::Array(entries) => {
+                for (i, entry) in entries.iter().enumerate().filter(|(_, entry)| !entry.is_string()) {
+                    hidden(entry, &at.index(i), "a string", errors);
+                }
+            }
+            other => hidden(other, &at, "a list of strings", errors),
+        }
     }
 }
 
@@ -248,9 +272,15 @@ fn scalar(value: &Value, shape: &Shape, at: &At, errors: &mut Findings) {
                 errors.invalid(at, text.as_str(), why);
             }
         }
-        (Shape::Quantity, Value::String(text)) => {
-            if let Err(why) = quantity::milli(text) {
-                errors.invalid(at, text.as_str(), why.to_string());
+        (Shape::Quantity | Shape::SignedQuantity, Value::String(text)) => {
+            let text =
+                if matches!(shape, Shape::SignedQuantity) { text.strip_prefix('-').unwrap_or(text) } else { text.as_str() };
+            // Of a text, empty is absent.
+            let absent = matches!(shape, Shape::SignedQuantity) && value.as_str() == Some("");
+            if let Err(why) = quantity::milli(text)
+                && !absent
+            {
+                errors.invalid(at, value.clone(), why.to_string());
             }
         }
         (Shape::Ip, Value::String(text)) => {
@@ -263,7 +293,9 @@ fn scalar(value: &Value, shape: &Shape, at: &At, errors: &mut Findings) {
         (Shape::Float, _) => wrong_type(value, at, "a number", errors),
         (Shape::DurationOrNanos, _) => wrong_type(value, at, "a duration such as 5s, or a number of nanoseconds", errors),
         (Shape::Duration, _) => wrong_type(value, at, "a duration such as 30s or 1m30s", errors),
-        (Shape::Quantity, _) => wrong_type(value, at, "a quantity such as 500m or 1Gi, in quotes", errors),
+        (Shape::Quantity | Shape::SignedQuantity, _) => {
+            wrong_type(value, at, "a quantity such as 500m or 1Gi, in quotes", errors)
+        }
         _ => wrong_type(value, at, "a string", errors),
     }
 }
@@ -290,6 +322,7 @@ pub(super) fn from_text(field: &Field, text: &str) -> Value {
         Shape::Texts | Shape::TextsOf(_) | Shape::Ips => {
             text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(Value::from).collect()
         }
+        Shape::SecretTextsMap => header_lists(text),
         Shape::BoolMap => pairs(&["="], |value| value.to_lowercase().parse().map_or_else(|_| Value::from(value), Value::Bool)),
         Shape::TextMap | Shape::Reservation | Shape::SignalDurations => pairs(&["="], |value| Value::from(value)),
         Shape::Thresholds => pairs(&["<", "="], |value| Value::from(value)),
@@ -297,6 +330,18 @@ pub(super) fn from_text(field: &Field, text: &str) -> Value {
         Shape::Objects(_) => text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(taint).collect(),
         _ => Value::from(text),
     }
+}
+
+/// `--manifest-url-header`: `name:value`, with commas between them; a name may come again.
+fn header_lists(text: &str) -> Value {
+    let mut lists = Map::new();
+    for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
+        // Without a colon it is no list, for the check to complain about.
+        let Some((name, value)) = pair.split_once(':') else { return Value::from(text) };
+        let list = lists.entry(name.trim()).or_insert_with(|| Value::Array(Vec::new()));
+        list.as_array_mut().into_iter().for_each(|list| list.push(Value::from(value.trim())));
+    }
+    Value::Object(lists)
 }
 
 fn taint(text: &str) -> Value {

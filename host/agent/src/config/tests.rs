@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::*;
 use crate::config::schema::Shape;
 use crate::flags::{FIELDS, SWITCHES};
-use polylet_core::config::Quantity;
+use crate::settings::LogRotation;
+use crate::source::fetch::ManifestUrl;
+use polylet_core::config::{Quantity, Rate};
 
 /// A place for configuration files, and flags that point there.
 struct World {
@@ -132,7 +134,8 @@ fn fields_become_settings() {
             "staticPodPath: manifests/\npodLogsDir: /logs/\nhealthzPort: 0\ncgroupRoot: /test\nserializeImagePulls: false\n\
              maxParallelImagePulls: 4\nkubeReserved: {cpu: 100m, memory: 1Gi}\nsystemReserved: {cpu: 200m, pid: '100'}\n\
              crashLoopBackOff: {maxContainerRestartPeriod: 5s}\ncpuCFSQuotaPeriod: 50ms\nenforceNodeAllocatable: [none]\nlogging: {format: json}\n\
-             resolvConf: ''\nmaxPods: 0\n",
+             resolvConf: ''\nmaxPods: 0\ncontainerLogMaxSize: 1Mi\ncontainerLogMaxFiles: 3\ncontainerLogMaxWorkers: 2\n\
+             containerLogMonitorInterval: 3s\nregistryPullQPS: 7\nregistryBurst: 0\n",
         )
         .settings();
     let path = settings.static_pod_path.unwrap();
@@ -140,9 +143,93 @@ fn fields_become_settings() {
     assert_eq!(settings.paths.pod_logs, PathBuf::from("/logs"));
     assert_eq!((settings.health, settings.cgroup_root.as_str()), (None, "/test"));
     assert_eq!((settings.parallel_pulls, settings.cpu_period_us, settings.enforce_pods), (4, 50_000, false));
+    assert_eq!(settings.pull_rate, Some(Rate { per_second: 7, burst: 10 }));
+    assert_eq!(World::new().config("registryPullQPS: 0").settings().pull_rate, None);
     assert_eq!((settings.reserved_cpu, settings.reserved_memory, settings.reserved_pids), (300, 1 << 30, 100));
     assert_eq!((settings.crash_backoff_max, settings.log_json), (Duration::from_secs(5), true));
     assert_eq!((settings.resolv_conf.as_str(), settings.max_pods), ("", 110));
+    let rotation = LogRotation { max_size: 1 << 20, max_files: 3, workers: 2, interval: Duration::from_secs(3) };
+    assert_eq!(settings.log_rotation, Some(rotation));
+}
+
+#[test]
+fn manifests_from_a_url_and_what_may_be_secret_about_them() {
+    let settings = World::new()
+        .config(
+            "staticPodURL: https://pods.example/n1?key=5\nstaticPodURLHeader: {Authorization: [Bearer x], X-A: ['1', '2']}\n\
+                 httpCheckFrequency: 5s\n",
+        )
+        .settings();
+    let headers = [("Authorization", &["Bearer x"][..]), ("X-A", &["1", "2"][..])];
+    let headers = headers.map(|(name, values)| (name.to_owned(), values.iter().map(|v| (*v).to_owned()).collect())).into();
+    let url = ManifestUrl::parse("https://pods.example/n1?key=5").unwrap().with_headers(&headers).unwrap();
+    assert_eq!((settings.static_pod_url.as_ref(), settings.http_check), (Some(&url), Duration::from_secs(5)));
+    let found = crate::settings::Found::default();
+    assert_eq!(settings.core(&found).sources, [polylet_core::pod::Source::File, polylet_core::pod::Source::Http]);
+    let flags = World::new()
+        .flag("manifest-url", "https://pods.example/n1?key=5")
+        .flag("manifest-url-header", "Authorization:Bearer x,X-A:1,X-A: 2");
+    assert_eq!(flags.settings().static_pod_url, Some(url));
+
+    let text = "staticPodURLHeader: {a: secret, b: [secret, 5], c: {d: secret}}\n";
+    World::new().config(text).problems(&[
+        "config.yaml: staticPodURLHeader[a]: Invalid value: \"(not shown)\": must be a list of strings, not a string",
+        "config.yaml: staticPodURLHeader[b][1]: Invalid value: \"(not shown)\": must be a string, not a number",
+        "config.yaml: staticPodURLHeader[c]: Invalid value: \"(not shown)\": must be a list of strings, not a mapping",
+    ]);
+    World::new()
+        .config("staticPodURL: http://h/\nstaticPodURLHeader: {a b: [secret]}\n")
+        .problems(&["config.yaml: staticPodURLHeader[a b]: Invalid value: \"(not shown)\": must be the name of an HTTP header"]);
+    World::new().flag("manifest-url-header", "secret").problems(&[
+        "flag --manifest-url-header: staticPodURLHeader: Invalid value: \"(not shown)\": must be a mapping of lists, not a string",
+    ]);
+    World::new().config("staticPodURL: http://me:secret@h/x\n").problems(&[
+        "config.yaml: staticPodURL: Invalid value: \"(not shown)\": must name a host, and no user before it: what authenticates \
+         stands in staticPodURLHeader",
+    ]);
+    World::new().config("staticPodURL: h/x?key=5\n").problems(&[
+        "config.yaml: staticPodURL: Invalid value: \"h/x\": must be a URL such as http://10.0.0.1:8080/pods.yaml: invalid format",
+    ]);
+}
+
+#[test]
+fn ranges_of_pods_are_of_different_families() {
+    for good in ["", "10.244.1.0/24", "fd00::/64", "10.244.1.0/24,fd00::/64", "fd00::/64,10.244.1.0/24"] {
+        assert_eq!(World::new().config(&format!("podCIDR: '{good}'")).settings().pod_cidr, good);
+    }
+    for bad in [
+        "10.244.1.0",
+        "10.244.1.0/33",
+        "fd00::/129",
+        "10.1.0.0/24,10.2.0.0/24",
+        "10.1.0.0/24,",
+        "10.1.0.0/24,fd00::/64,fd01::/64",
+    ] {
+        let detail = "must be a range of addresses such as 10.244.1.0/24, or one of each family with a comma between them";
+        World::new()
+            .config(&format!("podCIDR: '{bad}'"))
+            .problems(&[&format!("config.yaml: podCIDR: Invalid value: \"{bad}\": {detail}")]);
+    }
+}
+
+#[test]
+fn rotation_of_logs_is_on_unless_it_is_switched_off() {
+    assert_eq!(World::new().settings().log_rotation, Some(LogRotation::default()));
+    assert_eq!(World::new().config("containerLogMaxSize: ''").settings().log_rotation, Some(LogRotation::default()));
+    assert_eq!(World::new().config("containerLogMaxSize: '-1'").settings().log_rotation, None);
+    assert_eq!(World::new().flag("container-log-max-size", "-1Gi").settings().log_rotation, None);
+    let wrong = "containerLogMaxSize: much\ncontainerLogMaxFiles: 1\ncontainerLogMaxWorkers: 0\ncontainerLogMonitorInterval: 5\n";
+    World::new().config(wrong).problems(&[
+        "config.yaml: containerLogMaxSize: Invalid value: \"much\": not a quantity such as 250m, 1.5 or 64Mi",
+        "config.yaml: containerLogMaxFiles: Invalid value: 1: must be between 2 and 2147483647, inclusive",
+        "config.yaml: containerLogMaxWorkers: Invalid value: 0: must be between 1 and 2147483647, inclusive",
+        "config.yaml: containerLogMonitorInterval: Invalid value: 5: must be a duration such as 30s or 1m30s, not a number",
+    ]);
+    World::new().config("containerLogMaxSize: '0'\ncontainerLogMonitorInterval: 2s\n").problems(&[
+        "config.yaml: containerLogMaxSize: Invalid value: \"0\": must be above zero; a negative amount, such as -1, switches the \
+         rotation of logs off",
+        "config.yaml: containerLogMonitorInterval: Invalid value: \"2s\": must be 3s or more",
+    ]);
 }
 
 #[test]
@@ -202,20 +289,33 @@ fn what_has_no_effect_is_a_warning() {
 
 #[test]
 fn what_has_no_effect_is_named_at_its_default_too_unless_it_is_switched_off() {
-    let world = World::new().config(
-        "containerLogMaxSize: 10Mi\nimageGCHighThresholdPercent: 85\nregistryPullQPS: 5\nenableServer: true\nstreamingConnectionIdleTimeout: 4h\n",
-    );
+    let world = World::new().config("imageGCHighThresholdPercent: 85\nenableServer: true\nstreamingConnectionIdleTimeout: 4h\n");
     world.problems(&[
-        "config.yaml: containerLogMaxSize: \"10Mi\" has no effect: this node rotates no container logs yet",
         "config.yaml: imageGCHighThresholdPercent: 85 has no effect: this node collects no unused images yet",
-        "config.yaml: registryPullQPS: 5 has no effect: this node does not limit the rate of pulls yet, only their number",
         "config.yaml: enableServer: true has no effect: this node serves no kubelet HTTPS endpoint yet",
         "config.yaml: streamingConnectionIdleTimeout: \"4h\" has no effect: this node serves no kubelet HTTPS endpoint yet",
     ]);
-    let off = "enableServer: false\nregisterNode: false\nregistryPullQPS: 0\nimageMaximumGCAge: 0s\npodCIDR: ''\ntlsCipherSuites: []\n\
+    let off = "enableServer: false\nregisterNode: false\nimageMaximumGCAge: 0s\npodCIDR: ''\ntlsCipherSuites: []\n\
                readOnlyPort: 0\nauthentication: {anonymous: {enabled: false}, x509: {clientCAFile: ''}}\n\
                logging: {options: {json: {infoBufferSize: '0'}}}\n";
     World::new().config(off).problems(&[]);
+}
+
+#[test]
+fn the_read_only_port_is_opened_where_it_is_asked_for() {
+    let at = |text: &str| Some(text.parse().unwrap());
+    assert_eq!(World::new().config("").settings().read_only, None);
+    assert_eq!(World::new().config("address: 10.0.0.7\n").settings().read_only, None);
+    assert_eq!(World::new().config("readOnlyPort: 10255\n").settings().read_only, at("0.0.0.0:10255"));
+    let both = World::new().config("address: '::1'\nreadOnlyPort: 10255\n");
+    both.problems(&[]);
+    assert_eq!(both.settings().read_only, at("[::1]:10255"));
+    let flags = World::new().config("readOnlyPort: 1\n").flag("read-only-port", "2").flag("address", "127.0.0.1");
+    assert_eq!(flags.settings().read_only, at("127.0.0.1:2"));
+    assert_eq!(World::new().config("readOnlyPort: 1\n").flag("read-only-port", "0").settings().read_only, None);
+    World::new()
+        .config("readOnlyPort: 70000\n")
+        .problems(&["config.yaml: readOnlyPort: Invalid value: 70000: must be between 0 and 65535, inclusive"]);
 }
 
 #[test]
@@ -237,6 +337,10 @@ fn gates_of_what_is_not_there_may_be_off_and_are_told_when_on() {
     gates("InPlacePodVerticalScaling: false, EventedPLEG: false, PodLevelResources: true").problems(&[]);
     gates("InPlacePodVerticalScaling: true").problems(&[
         "config.yaml: featureGates[InPlacePodVerticalScaling]: true has no effect: this node does not have this feature yet",
+    ]);
+    gates("ContainerStopSignals: true, ImageVolume: true, UserNamespacesSupport: true").problems(&[]);
+    gates("EmptyDirVolumeMode: false").problems(&[
+        "config.yaml: featureGates[EmptyDirVolumeMode]: false has no effect: this node has this feature all the same",
     ]);
     let said = "not supported yet: this node behaves as with";
     gates("EventedPLEG: true")

@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
 use polylet_core::id::PodUid;
-use polylet_core::pod::container_hash;
+use polylet_core::pod::{Source, container_hash};
 use polylet_runtime::cri;
 use polylet_store::Store;
 use polylet_store::store::Records;
 
-use super::identity::{SOURCE_ANNOTATION, set_uid};
+use super::identity::{SOURCE_ANNOTATION, set_uid, source_name};
 use crate::tell;
 
 const POD_NAME: &str = "io.kubernetes.pod.name";
@@ -47,9 +47,15 @@ struct Foreign {
 }
 
 impl Adoption {
-    /// `sandboxes` and `containers` are all that the runtime has, `records` all that the store remembers. Adoptions of pods that neither
-    /// knows any more are dropped from the store.
-    pub fn new(store: Arc<Store>, records: &Records, sandboxes: &[cri::PodSandbox], containers: &[cri::Container]) -> Self {
+    /// For the pods of one source. `sandboxes` and `containers` are all that the runtime has, `records` all that the store remembers.
+    /// Adoptions of pods that neither knows any more are dropped from the store.
+    pub fn new(
+        source: Source,
+        store: Arc<Store>,
+        records: &Records,
+        sandboxes: &[cri::PodSandbox],
+        containers: &[cri::Container],
+    ) -> Self {
         let remembered = records.pods.iter().map(|record| &record.uid).chain(records.unreadable.iter().map(|(uid, _)| uid));
         let mut known: BTreeSet<PodUid> = remembered.cloned().collect();
         let labels = sandboxes.iter().map(|s| &s.labels).chain(containers.iter().map(|c| &c.labels));
@@ -61,7 +67,7 @@ impl Adoption {
                 tell::not_kept("a pod that is gone is not forgotten", &error);
             }
         }
-        Self { foreign: foreign(sandboxes, containers, &known), store }
+        Self { foreign: foreign(source_name(source), sandboxes, containers, &known), store }
     }
 
     /// Gives the pod of a manifest, which bears the UID that its content gives, the UID of the pod that it is already.
@@ -112,9 +118,14 @@ impl Foreign {
     }
 }
 
-/// Static pods that have a sandbox which is ready, and are not known here. Of two of one name the newer; none where one of that name that
-/// is known here runs as well.
-fn foreign(sandboxes: &[cri::PodSandbox], containers: &[cri::Container], known: &BTreeSet<PodUid>) -> BTreeMap<Name, Foreign> {
+/// Static pods of a source that have a sandbox which is ready, and are not known here. Of two of one name the newer; none where one of
+/// that name that is known here runs as well.
+fn foreign(
+    source: &str,
+    sandboxes: &[cri::PodSandbox],
+    containers: &[cri::Container],
+    known: &BTreeSet<PodUid>,
+) -> BTreeMap<Name, Foreign> {
     let mut newest: BTreeMap<Name, (i64, &str)> = BTreeMap::new();
     let mut ours = BTreeSet::new();
     for sandbox in sandboxes.iter().filter(|sandbox| sandbox.state == cri::PodSandboxState::SandboxReady as i32) {
@@ -123,7 +134,7 @@ fn foreign(sandboxes: &[cri::PodSandbox], containers: &[cri::Container], known: 
         let name = (namespace.clone(), name.clone());
         if known.contains(uid.as_str()) {
             ours.insert(name);
-        } else if sandbox.annotations.get(SOURCE_ANNOTATION).is_some_and(|source| source == "file") {
+        } else if sandbox.annotations.get(SOURCE_ANNOTATION).is_some_and(|of| of == source) {
             let one = (sandbox.created_at, uid.as_str());
             newest.entry(name).and_modify(|other| *other = one.max(*other)).or_insert(one);
         }

@@ -21,28 +21,73 @@ const MOST_WRONG: usize = 100;
 pub fn decode(bytes: &[u8], file: &str) -> Result<v1::Pod, SourceError> {
     let map = parse(bytes).map_err(|cause| SourceError::Document { file: file.to_owned(), cause })?;
     let mut findings = Findings::default();
-    check_kind(&map, &mut findings);
-    if !findings.0.is_empty() {
-        return Err(SourceError::fields(file, findings.0));
-    }
-    let mut tree = Value::Object(map);
-    numbers_to_quantities(&mut tree);
-    let pod = typed(tree, bytes, &mut findings);
+    let pod = pod_of(map, &[], &["Pod"], bytes, &mut findings);
     match pod {
         Some(pod) if findings.0.is_empty() => Ok(pod),
         _ => Err(SourceError::fields(file, findings.0)),
     }
 }
 
-fn check_kind(map: &Map<String, Value>, findings: &mut Findings) {
-    for (field, expected) in [("apiVersion", "v1"), ("kind", "Pod")] {
-        let at = At::of(field);
-        match map.get(field) {
-            None | Some(Value::Null) => {
-                findings.required(&at, &format!("a static manifest holds one {expected:?}", expected = expected))
+/// One `v1` Pod, or all of a `v1` PodList, as YAML or JSON. Entries of a list may leave their kind out, as the API server does.
+pub fn decode_all(bytes: &[u8], file: &str) -> Result<Vec<v1::Pod>, SourceError> {
+    const LIST: &str = "PodList";
+    let mut map = parse(bytes).map_err(|cause| SourceError::Document { file: file.to_owned(), cause })?;
+    let mut findings = Findings::default();
+    let mut pods = Vec::new();
+    if map.get("kind").and_then(Value::as_str) != Some(LIST) {
+        pods.extend(pod_of(map, &[], &["Pod", LIST], bytes, &mut findings));
+    } else {
+        check_kind(&map, &At::root(), &[LIST], &mut findings);
+        let items = map.shift_remove("items").unwrap_or_default();
+        let known = ["apiVersion", "kind", "metadata"];
+        let unknown = map.keys().filter(|name| !known.contains(&name.as_str()));
+        unknown.for_each(|name| findings.unknown(&At::of(name), suggest::did_you_mean(name, known.into_iter().chain(["items"]))));
+        match items {
+            Value::Null => {}
+            Value::Array(items) => {
+                for (i, item) in items.into_iter().enumerate() {
+                    let place = [Step::Field("items".to_owned()), Step::Index(i)];
+                    let mut item = match item {
+                        Value::Object(item) => item,
+                        other => {
+                            findings.invalid(&at(&place), other, "must be a mapping (Pod)");
+                            continue;
+                        }
+                    };
+                    for (field, value) in [("apiVersion", "v1"), ("kind", "Pod")] {
+                        item.entry(field).or_insert_with(|| Value::from(value));
+                    }
+                    pods.extend(pod_of(item, &place, &["Pod"], bytes, &mut findings));
+                    if findings.0.len() >= MOST_WRONG {
+                        break;
+                    }
+                }
             }
-            Some(Value::String(found)) if found == expected => {}
-            Some(found) => findings.unsupported(&at, found.clone(), &[expected]),
+            other => findings.invalid(&At::of("items"), other, "must be a list"),
+        }
+    }
+    if findings.0.is_empty() { Ok(pods) } else { Err(SourceError::fields(file, findings.0)) }
+}
+
+/// The pod at a place in the document; None where too much is wrong with it.
+fn pod_of(map: Map<String, Value>, place: &[Step], kinds: &[&str], bytes: &[u8], findings: &mut Findings) -> Option<v1::Pod> {
+    let before = findings.0.len();
+    check_kind(&map, &at(place), kinds, findings);
+    if findings.0.len() > before {
+        return None;
+    }
+    let mut tree = Value::Object(map);
+    numbers_to_quantities(&mut tree);
+    typed(tree, place, bytes, findings)
+}
+
+fn check_kind(map: &Map<String, Value>, at: &At, kinds: &[&str], findings: &mut Findings) {
+    for (field, expected) in [("apiVersion", &["v1"][..]), ("kind", kinds)] {
+        let at = at.child(field);
+        match map.get(field) {
+            None | Some(Value::Null) => findings.required(&at, &format!("a static manifest holds one {:?}", expected[0])),
+            Some(Value::String(found)) if expected.contains(&found.as_str()) => {}
+            Some(found) => findings.unsupported(&at, found.clone(), expected),
         }
     }
 }
@@ -72,8 +117,8 @@ fn number_to_text(value: &mut Value) {
     }
 }
 
-/// The typed object, once every value of a wrong type has been named and set aside.
-fn typed(mut tree: Value, bytes: &[u8], findings: &mut Findings) -> Option<v1::Pod> {
+/// The typed object, once every value of a wrong type has been named and set aside. It stands at `within` in the document.
+fn typed(mut tree: Value, within: &[Step], bytes: &[u8], findings: &mut Findings) -> Option<v1::Pod> {
     // What a value is replaced by, once it has been named, until the type at its place takes one.
     let stand_ins =
         || [Value::Null, Value::from(""), Value::Object(Map::new()), Value::Array(Vec::new()), Value::from(0)].into_iter();
@@ -86,13 +131,14 @@ fn typed(mut tree: Value, bytes: &[u8], findings: &mut Findings) -> Option<v1::P
         match result {
             Ok(pod) => {
                 for path in &unknown {
-                    name_unknown(path, findings);
+                    name_unknown(within, path, findings);
                 }
                 return Some(pod);
             }
             Err(error) => {
                 let path: Vec<Step> = error.path().iter().filter_map(step).collect();
-                let at = place(&path);
+                let whole = [within, &path[..]].concat();
+                let at = at(&whole);
                 let detail = expected(&error.inner().to_string());
                 let Some(value) = descend(&mut tree, &path) else {
                     findings.invalid(&at, Value::Null, detail);
@@ -101,11 +147,11 @@ fn typed(mut tree: Value, bytes: &[u8], findings: &mut Findings) -> Option<v1::P
                 if set_aside.0 != at || findings.0.is_empty() {
                     let shown = redacted(&path, value);
                     let words = shown.is_boolean().then(|| written.get_or_insert_with(|| as_written(bytes).unwrap_or_default()));
-                    match words.and_then(|all| descend(all, &path)).and_then(|word| word.as_str()) {
+                    match words.and_then(|all| descend(all, &whole)).and_then(|word| word.as_str()) {
                         Some(word) => findings.invalid_as_written(&at, &shown, word, detail),
                         None => findings.invalid(&at, shown, detail),
                     }
-                    if findings.0.len() == MOST_WRONG {
+                    if findings.0.len() >= MOST_WRONG {
                         return None;
                     }
                     set_aside = (at, stand_ins());
@@ -144,7 +190,7 @@ fn segments(path: &serde_ignored::Path<'_>) -> Vec<Step> {
     steps
 }
 
-fn place(path: &[Step]) -> At {
+fn at(path: &[Step]) -> At {
     path.iter().fold(At::root(), |at, step| match step {
         Step::Field(name) => at.child(name),
         Step::Index(index) => at.index(*index),
@@ -187,14 +233,14 @@ fn expected(message: &str) -> String {
     }
 }
 
-fn name_unknown(path: &[Step], findings: &mut Findings) {
+fn name_unknown(within: &[Step], path: &[Step], findings: &mut Findings) {
     let Some((Step::Field(name), parents)) = path.split_last() else { return };
     let here = fields_at(parents);
     let detail = match place_of(name) {
         Some(place) => format!("it belongs into {place}"),
         None => suggest::did_you_mean(name, here.iter().copied()),
     };
-    findings.unknown(&place(path), detail);
+    findings.unknown(&at(&[within, path].concat()), detail);
 }
 
 /// Where a field that stands in the wrong place belongs.
@@ -335,6 +381,35 @@ mod tests {
         );
         check("{kind: Pod}", &["apiVersion: Required value: a static manifest holds one \"v1\""]);
         check("a: [", &["manifest f.yaml: line 1, column 4: unclosed bracket '['"]);
+    }
+
+    #[test]
+    fn lists_are_read_where_they_may_be() {
+        let all = |manifest: &str| match decode_all(manifest.as_bytes(), "u") {
+            Ok(pods) => Ok(pods.into_iter().map(|pod| pod.metadata.name.unwrap_or_default()).collect::<Vec<_>>().join(" ")),
+            Err(SourceError::Fields { errors, .. }) => Err(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
+            Err(other) => Err(other.to_string()),
+        };
+        let ok = |names: &str| Ok(names.to_owned());
+        assert_eq!(all("{apiVersion: v1, kind: Pod, metadata: {name: a}}"), ok("a"));
+        assert_eq!(all("{apiVersion: v1, kind: PodList}"), ok(""));
+        assert_eq!(all("{apiVersion: v1, kind: PodList, metadata: {}, items: []}"), ok(""));
+        let two =
+            "{apiVersion: v1, kind: PodList, items: [{metadata: {name: a}}, {apiVersion: v1, kind: Pod, metadata: {name: b}}]}";
+        assert_eq!(all(two), ok("a b"));
+        let wrong = "{apiVersion: v2, kind: PodList, itmes: 1, items: [{kind: Job}, 5, {spec: {hostNetwork: y, contaners: 1}}, \
+                     {metadata: {name: 7}}]}";
+        let told = "apiVersion: Unsupported value: \"v2\": supported values: \"v1\"\n\
+                    itmes: Unknown field: did you mean \"items\"?\n\
+                    items[0].kind: Unsupported value: \"Job\": supported values: \"Pod\"\n\
+                    items[1]: Invalid value: 5: must be a mapping (Pod)\n\
+                    items[2].spec.contaners: Unknown field: did you mean \"containers\"?\n\
+                    items[3].metadata.name: Invalid value: 7: must be a string: put it in quotes";
+        assert_eq!(all(wrong), Err(told.to_owned()));
+        assert_eq!(all("{apiVersion: v1, kind: PodList, items: {}}"), Err("items: Invalid value: {}: must be a list".to_owned()));
+        let other = "kind: Unsupported value: \"Deployment\": supported values: \"Pod\", \"PodList\"";
+        assert_eq!(all("{apiVersion: v1, kind: Deployment}"), Err(other.to_owned()));
+        check("{apiVersion: v1, kind: PodList}", &["kind: Unsupported value: \"PodList\": supported values: \"Pod\""]);
     }
 
     #[test]

@@ -16,17 +16,16 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use polylet_core::pod::{Pod, Source};
-use polylet_core::time::Wall;
 
 use super::adoption::Adoption;
-use super::identity::SEEN_ANNOTATION;
-use super::{Origin, SourceError, load_adopting};
+use super::{Origin, Report, SourceError, load_adopting, parsed};
 use crate::document::MAX_BYTES;
 
 /// Manifests at a path, and what was read of them so far.
 pub struct Directory {
     path: PathBuf,
     node_name: String,
+    sysctls: Vec<String>,
     adoption: Option<Adoption>,
     files: BTreeMap<PathBuf, Entry>,
     /// What was told last; None before the path could be read for the first time.
@@ -35,15 +34,6 @@ pub struct Directory {
     was_directory: bool,
     /// The path cannot be read, and that has been told.
     unreadable: bool,
-}
-
-/// News of a source.
-#[derive(Debug)]
-pub struct Report {
-    /// The full set of pods where it changed (and at the first reading); None where it is as before, or not known yet.
-    pub pods: Option<Vec<Arc<Pod>>>,
-    /// What is wrong, where that is new.
-    pub problems: Vec<SourceError>,
 }
 
 /// Which files to look at.
@@ -77,12 +67,18 @@ impl Directory {
         Self {
             path,
             node_name: node_name.to_owned(),
+            sysctls: Vec::new(),
             adoption: None,
             files: BTreeMap::new(),
             told: None,
             was_directory: false,
             unreadable: false,
         }
+    }
+
+    /// Lets pods have kernel settings beyond the safe ones (`allowedUnsafeSysctls`).
+    pub fn allowing(self, sysctls: &[String]) -> Self {
+        Self { sysctls: sysctls.to_vec(), ..self }
     }
 
     /// Where pods that run already may be what the manifests declare.
@@ -158,7 +154,10 @@ impl Directory {
             return;
         }
         entry.taken_by = None;
-        match pod_of(&read.bytes, path, &self.node_name, now, entry.pod.as_ref(), self.adoption.as_mut()) {
+        let place = path.to_string_lossy();
+        let origin =
+            Origin { source: Source::File, place: &place, node_name: &self.node_name, seen: now, sysctls: &self.sysctls };
+        match pod_of(&read.bytes, &origin, path, entry.pod.as_ref(), self.adoption.as_mut()) {
             Ok(pod) => entry.pod = Some(pod),
             Err(error) => problems.push(kept(error, entry)),
         }
@@ -226,26 +225,12 @@ fn kept(error: SourceError, entry: &Entry) -> SourceError {
 /// The pod that the bytes declare; the one before where they declare the same.
 fn pod_of(
     bytes: &[u8],
+    origin: &Origin<'_>,
     path: &Path,
-    node_name: &str,
-    now: Timestamp,
     before: Option<&Arc<Pod>>,
     adoption: Option<&mut Adoption>,
 ) -> Result<Arc<Pod>, SourceError> {
-    let place = path.to_string_lossy();
-    let origin = Origin { source: Source::File, place: &place, node_name, seen: now };
-    let mut object = load_adopting(bytes, &origin, adoption)?;
-    let before = before.filter(|before| object.metadata.uid.as_deref() == Some(before.uid.as_str()));
-    if let (Some(before), Some(annotations)) = (before, object.metadata.annotations.as_mut()) {
-        // Still the same pod: it was first seen when it was first seen.
-        annotations.extend(before.annotations.get(SEEN_ANNOTATION).map(|seen| (SEEN_ANNOTATION.to_owned(), seen.clone())));
-        if object == *before.object {
-            return Ok(before.clone());
-        }
-    }
-    let seen = before.map_or_else(|| Wall(u64::try_from(now.as_millisecond()).unwrap_or(0)), |before| before.created);
-    let pod = Pod::parse(Arc::new(object), Source::File, seen);
-    pod.map(Arc::new).map_err(|cause| SourceError::Pod { file: path.to_owned(), cause })
+    parsed(load_adopting(bytes, origin, adoption)?, origin, path, before)
 }
 
 /// Files at the path in the order of their names. Names that start with a dot are nobody's; what is not a file cannot be read.

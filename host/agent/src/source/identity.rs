@@ -32,8 +32,7 @@ pub fn identify(pod: &mut v1::Pod, origin: &Origin<'_>) -> UidBy {
         meta.namespace = Some("default".to_owned());
     }
     let annotations = meta.annotations.get_or_insert_with(BTreeMap::new);
-    let source = if origin.source == Source::Http { "http" } else { "file" };
-    annotations.insert(SOURCE_ANNOTATION.to_owned(), source.to_owned());
+    annotations.insert(SOURCE_ANNOTATION.to_owned(), source_name(origin.source).to_owned());
     annotations.insert(SEEN_ANNOTATION.to_owned(), origin.seen.to_string());
     set_uid(pod, &uid);
 
@@ -49,6 +48,15 @@ pub fn identify(pod: &mut v1::Pod, origin: &Origin<'_>) -> UidBy {
     }
     pod.status = Some(v1::PodStatus { phase: Some("Pending".to_owned()), ..v1::PodStatus::default() });
     by
+}
+
+/// What [`SOURCE_ANNOTATION`] calls a source.
+pub fn source_name(source: Source) -> &'static str {
+    match source {
+        Source::File => "file",
+        Source::Http => "http",
+        Source::Api => "api",
+    }
 }
 
 /// Where a pod's UID comes from.
@@ -103,7 +111,7 @@ mod tests {
     fn identified(manifest: &str, place: &str, node_name: &str) -> v1::Pod {
         let mut pod = decode(manifest.as_bytes(), place).unwrap();
         let seen = "2026-01-02T03:04:05.678901234Z".parse().unwrap();
-        identify(&mut pod, &Origin { source: Source::File, place, node_name, seen });
+        identify(&mut pod, &Origin { source: Source::File, place, node_name, seen, sysctls: &[] });
         pod
     }
 

@@ -4,13 +4,13 @@
 use k8s_openapi::api::core::v1;
 use serde_json::Value;
 
+use super::sysctls;
 use crate::document::field::{At, FieldError, Findings};
 
 /// Fields that the node cannot honour yet, and what they stand for. A path of `[]` goes through a list, `{/}` through the keys of a map that
 /// contain a slash; a row of `containers[]` holds for init containers too; ` = value` (as JSON) refuses only this value.
 const UNSUPPORTED: &[(&str, &str)] = &[
     // The pod.
-    ("spec.hostUsers = false", "user namespaces"),
     ("spec.runtimeClassName", "runtime classes"),
     ("spec.securityContext.windowsOptions", "Windows"),
     ("spec.schedulingGroup", "scheduling groups"),
@@ -20,37 +20,29 @@ const UNSUPPORTED: &[(&str, &str)] = &[
         "node affinity, which the kubelet checks at admission",
     ),
     // Volumes.
-    ("spec.volumes[].awsElasticBlockStore", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].azureDisk", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].cephfs", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].cinder", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].downwardAPI", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].fc", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].flexVolume", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].flocker", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].gcePersistentDisk", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].gitRepo", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].image", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].iscsi", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].nfs", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].photonPersistentDisk", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].portworxVolume", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].projected", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].quobyte", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].rbd", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].scaleIO", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].storageos", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].vsphereVolume", "volumes other than emptyDir and hostPath"),
-    ("spec.volumes[].emptyDir.mode", "a mode of emptyDir"),
+    ("spec.volumes[].awsElasticBlockStore", "this kind of volume"),
+    ("spec.volumes[].azureDisk", "this kind of volume"),
+    ("spec.volumes[].cephfs", "this kind of volume"),
+    ("spec.volumes[].cinder", "this kind of volume"),
+    ("spec.volumes[].fc", "this kind of volume"),
+    ("spec.volumes[].flexVolume", "this kind of volume"),
+    ("spec.volumes[].flocker", "this kind of volume"),
+    ("spec.volumes[].gcePersistentDisk", "this kind of volume"),
+    ("spec.volumes[].gitRepo", "this kind of volume"),
+    ("spec.volumes[].iscsi", "this kind of volume"),
+    ("spec.volumes[].nfs", "this kind of volume"),
+    ("spec.volumes[].photonPersistentDisk", "this kind of volume"),
+    ("spec.volumes[].portworxVolume", "this kind of volume"),
+    ("spec.volumes[].quobyte", "this kind of volume"),
+    ("spec.volumes[].rbd", "this kind of volume"),
+    ("spec.volumes[].scaleIO", "this kind of volume"),
+    ("spec.volumes[].storageos", "this kind of volume"),
+    ("spec.volumes[].vsphereVolume", "this kind of volume"),
     // Containers.
     ("spec.containers[].volumeDevices", "raw block devices"),
-    ("spec.containers[].volumeMounts[].subPath", "paths within a volume"),
-    ("spec.containers[].volumeMounts[].subPathExpr", "paths within a volume"),
     ("spec.containers[].volumeMounts[].bindMountOptions", "bind mount options"),
-    ("spec.containers[].env[].valueFrom.fileKeyRef", "environment from files"),
     ("spec.containers[].resources.limits{/}", "extended resources, which need a device plugin"),
     ("spec.containers[].resources.requests{/}", "extended resources, which need a device plugin"),
-    ("spec.containers[].lifecycle.stopSignal", "stop signals"),
     ("spec.containers[].livenessProbe.httpGet.protocol", "a probe's HTTP version"),
     ("spec.containers[].readinessProbe.httpGet.protocol", "a probe's HTTP version"),
     ("spec.containers[].startupProbe.httpGet.protocol", "a probe's HTTP version"),
@@ -58,11 +50,10 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("spec.containers[].readinessProbe.grpc.mode = \"TLS\"", "gRPC probes over TLS"),
     ("spec.containers[].startupProbe.grpc.mode = \"TLS\"", "gRPC probes over TLS"),
     ("spec.containers[].securityContext.windowsOptions", "Windows"),
-    ("spec.containers[].securityContext.procMount = \"Unmasked\"", "an unmasked /proc"),
 ];
 
-/// What this pod asks for and the node cannot do yet: one error a field, by name.
-pub fn unsupported(pod: &v1::Pod) -> Vec<FieldError> {
+/// What this pod asks for and the node cannot do yet, or may not by its configuration: one error a field, by name.
+pub fn unsupported(pod: &v1::Pod, allowed_sysctls: &[String]) -> Vec<FieldError> {
     let mut findings = Findings::default();
     // A pod that was read from JSON can be written as JSON.
     let tree = serde_json::json!({ "spec": serde_json::to_value(&pod.spec).unwrap_or_default() });
@@ -81,35 +72,17 @@ pub fn unsupported(pod: &v1::Pod) -> Vec<FieldError> {
         }
     }
     node_selector(pod, &mut findings);
-    unsafe_sysctls(pod, &mut findings);
+    unsafe_sysctls(pod, allowed_sysctls, &mut findings);
     findings.0
 }
 
-/// Settings of the kernel that are a namespace's own and harm nobody else, as upstream lists them.
-const SAFE_SYSCTLS: &[&str] = &[
-    "kernel.shm_rmid_forced",
-    "net.ipv4.ip_local_port_range",
-    "net.ipv4.ip_local_reserved_ports",
-    "net.ipv4.ip_unprivileged_port_start",
-    "net.ipv4.ping_group_range",
-    "net.ipv4.tcp_fin_timeout",
-    "net.ipv4.tcp_keepalive_intvl",
-    "net.ipv4.tcp_keepalive_probes",
-    "net.ipv4.tcp_keepalive_time",
-    "net.ipv4.tcp_rmem",
-    "net.ipv4.tcp_syncookies",
-    "net.ipv4.tcp_wmem",
-];
-
 /// The kubelet admits others only where its configuration lists them.
-fn unsafe_sysctls(pod: &v1::Pod, findings: &mut Findings) {
+fn unsafe_sysctls(pod: &v1::Pod, allowed: &[String], findings: &mut Findings) {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     for (i, sysctl) in context.and_then(|context| context.sysctls.as_ref()).into_iter().flatten().enumerate() {
-        if !SAFE_SYSCTLS.contains(&sysctl.name.replace('/', ".").as_str()) {
-            let detail = format!(
-                "forbidden sysctl: {:?} not allowlisted (allowedUnsafeSysctls is not supported by this node yet)",
-                sysctl.name
-            );
+        if !sysctls::is_allowed(&sysctl.name, allowed) {
+            let detail =
+                format!("forbidden sysctl: {:?} not allowlisted (allowedUnsafeSysctls of the configuration)", sysctl.name);
             findings.forbidden(&At::of("spec.securityContext.sysctls").index(i).child("name"), detail);
         }
     }
@@ -269,7 +242,7 @@ mod tests {
         let manifest = format!("{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {spec}}}");
         let pod = decode(manifest.as_bytes(), "f").unwrap();
         let mut found: Vec<String> = forbidden_references(&pod).iter().map(ToString::to_string).collect();
-        found.extend(unsupported(&pod).iter().map(ToString::to_string));
+        found.extend(unsupported(&pod, &[]).iter().map(ToString::to_string));
         assert_eq!(found, errors, "{spec}");
     }
 
@@ -291,23 +264,23 @@ mod tests {
     #[test]
     fn what_the_node_cannot_do_yet_is_refused_by_name() {
         check(
-            "{hostUsers: false, volumes: [{name: v, nfs: {server: s, path: /}}], initContainers: [{name: i, volumeDevices: [{name: v, devicePath: /dev/x}]}], \
-             containers: [{name: c, volumeDevices: [], resources: {limits: {cpu: 1, acme.com/gpu: 1}}, securityContext: {procMount: Unmasked}}]}",
+            "{runtimeClassName: x, volumes: [{name: v, nfs: {server: s, path: /}}], initContainers: [{name: i, volumeDevices: [{name: v, devicePath: /dev/x}]}], \
+             containers: [{name: c, volumeDevices: [], resources: {limits: {cpu: 1, acme.com/gpu: 1}}, livenessProbe: {grpc: {port: 1, mode: TLS}}}]}",
             &[
-                "spec.hostUsers: Forbidden: not supported by this node yet: user namespaces",
-                "spec.volumes[0].nfs: Forbidden: not supported by this node yet: volumes other than emptyDir and hostPath",
+                "spec.runtimeClassName: Forbidden: not supported by this node yet: runtime classes",
+                "spec.volumes[0].nfs: Forbidden: not supported by this node yet: this kind of volume",
                 "spec.initContainers[0].volumeDevices: Forbidden: not supported by this node yet: raw block devices",
                 "spec.containers[0].resources.limits[acme.com/gpu]: Forbidden: not supported by this node yet: extended resources, which need \
                  a device plugin",
-                "spec.containers[0].securityContext.procMount: Forbidden: not supported by this node yet: an unmasked /proc",
+                "spec.containers[0].livenessProbe.grpc.mode: Forbidden: not supported by this node yet: gRPC probes over TLS",
             ],
         );
-        check("{hostUsers: true, containers: [{name: c, securityContext: {procMount: Default}}]}", &[]);
+        check("{hostUsers: false, containers: [{name: c, livenessProbe: {grpc: {port: 1, mode: Plaintext}}}]}", &[]);
         check(
             "{securityContext: {sysctls: [{name: net/ipv4/tcp_syncookies, value: '1'}, {name: kernel.msgmax, value: '1'}]}, containers: []}",
             &[
-                "spec.securityContext.sysctls[1].name: Forbidden: forbidden sysctl: \"kernel.msgmax\" not allowlisted (allowedUnsafeSysctls is \
-             not supported by this node yet)",
+                "spec.securityContext.sysctls[1].name: Forbidden: forbidden sysctl: \"kernel.msgmax\" not allowlisted (allowedUnsafeSysctls of \
+             the configuration)",
             ],
         );
     }

@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_stream::StreamExt;
 
-use super::directory::{Directory, Report, Scope};
+use super::Report;
+use super::directory::{Directory, Scope};
 
 /// A burst of events counts as one: looked at once it has been quiet this long, at the latest after [`BURST`].
 const QUIET: Duration = Duration::from_millis(2);

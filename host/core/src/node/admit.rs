@@ -24,7 +24,8 @@ type Amount = fn(&Pod) -> u64;
 impl Node {
     /// Lets a queued pod begin, or turns it away.
     pub(super) fn admit(&mut self, now: Now, uid: &PodUid, out: &mut Vec<Effect>) {
-        if !self.knows_all() {
+        // What a source declares need not wait for the others: one that is away for long would keep the whole node down.
+        if !self.shared.runtime_up || !self.relist.heard {
             return;
         }
         let (Some(worker), Some(pod)) = (self.workers.get(uid), self.desired.get(uid).cloned()) else { return };
@@ -56,10 +57,16 @@ impl Node {
     }
 
     fn name_is_taken(&self, uid: &PodUid, pod: &Pod) -> bool {
-        let holds = |w: &Worker| !matches!(w.life, Life::Queued | Life::Finished);
-        self.workers
-            .iter()
-            .any(|(other, w)| other != uid && w.record.name == pod.name && w.record.namespace == pod.namespace && holds(w))
+        let same = |w: &Worker| w.record.name == pod.name && w.record.namespace == pod.namespace;
+        // What nobody declares and runs all the same is of a source that has not been heard, or is about to be ended; whose it is, shows
+        // only a look at it.
+        let may_be_declared = |other: &PodUid, w: &Worker| {
+            let may_run = w.last_seen().is_none_or(|have| !have.is_empty());
+            let is_it = same(w) || !self.shared.heard && w.record.name.is_empty();
+            may_run && is_it && self.desired.get(other).is_none()
+        };
+        let holds = |w: &Worker| same(w) && !matches!(w.life, Life::Queued | Life::Finished);
+        self.workers.iter().any(|(other, w)| other != uid && (holds(w) || may_be_declared(other, w)))
     }
 
     /// The first reason not to let it in: what the node has too little of, ports that are taken, a profile that cannot be enforced.

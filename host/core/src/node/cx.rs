@@ -13,6 +13,7 @@ use crate::sample::Sample;
 use crate::time::{Mono, Now};
 
 use super::asks::Asked;
+use super::rate::Bucket;
 
 /// What an effect in flight was for.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,8 +33,8 @@ pub(super) enum What {
     StopSandbox(SandboxId),
     RemoveSandbox(SandboxId),
     CleanUp { gone: bool },
-    Inspect(ContainerName),
-    Pull(ContainerName),
+    Inspect(ImageKey),
+    Pull(ImageKey),
     Probe(ContainerName, ProbeKind),
     Ask(Box<Asked>),
 }
@@ -46,11 +47,20 @@ pub(super) struct Flight {
     pub(super) what: What,
 }
 
+/// What an image is wanted for: a container's own, or one that it mounts as a volume.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ImageKey {
+    pub(super) container: ContainerName,
+    /// Name of the volume.
+    pub(super) volume: Option<String>,
+}
+
 /// Image pulls of the whole node: first come, first served, at most so many at once.
 #[derive(Debug, Default)]
 pub(super) struct Pulls {
     pub(super) running: BTreeSet<EffectId>,
-    pub(super) queue: VecDeque<(PodUid, ContainerName)>,
+    pub(super) queue: VecDeque<(PodUid, ImageKey)>,
+    pub(super) bucket: Bucket,
 }
 
 /// Random numbers for jitter, from a seed passed in.

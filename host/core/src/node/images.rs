@@ -1,17 +1,18 @@
-//! The image lane of each container: look, pull, or wait out the backoff. Pulls go through the node's queue, beside everything else.
+//! The image lane of each container, and of each image that it mounts: look, pull, or wait out the backoff. Pulls go through the node's queue, beside everything else.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::effect::{Act, Count, Effect};
 use crate::event::{CallError, CallErrorKind, Outcome};
 use crate::id::{ContainerName, EffectId};
 use crate::observed::Image;
-use crate::pod::{Container, Pod, PullPolicy, is_reference};
+use crate::pod::{Container, ImageVolume, Pod, PullPolicy, is_reference};
 use crate::question::restart::Cause;
 use crate::restart::go_duration;
 use crate::status::Waiting;
 
-use super::cx::{Cx, What};
+use super::cx::{Cx, ImageKey, What};
 use super::worker::{Pull, Worker};
 
 /// After a failure that nothing but a change of the spec can mend.
@@ -19,14 +20,66 @@ const MUCH_LATER: Duration = Duration::from_secs(300);
 /// After a failure that only a change on the node can mend.
 const LATER: Duration = Duration::from_secs(10);
 
+/// One image that a container needs.
+struct Wanted {
+    key: ImageKey,
+    /// The container; of an image that it mounts, with that one's reference and pull policy.
+    spec: Container,
+}
+
+impl Wanted {
+    fn of(container: &Container) -> Self {
+        Self { key: ImageKey { container: container.name.clone(), volume: None }, spec: container.clone() }
+    }
+
+    fn mounted(container: &Container, mounted: &ImageVolume) -> Self {
+        let key = ImageKey { container: container.name.clone(), volume: Some(mounted.volume.clone()) };
+        let (image, pull_policy) = (mounted.image.clone(), mounted.pull_policy);
+        Self { key, spec: Container { image, pull_policy, ..container.clone() } }
+    }
+
+    /// What the key stands for in the pod as it is now.
+    fn find(pod: &Pod, key: &ImageKey) -> Option<Self> {
+        let container = pod.container(key.container.as_str())?;
+        match &key.volume {
+            None => Some(Self::of(container)),
+            Some(volume) => container.image_volumes.iter().find(|v| v.volume == *volume).map(|v| Self::mounted(container, v)),
+        }
+    }
+}
+
 impl Worker {
     /// The image of a container, once it is there. Begins what is needed to get it.
     pub(super) fn image(&mut self, cx: &mut Cx<'_>, container: &Container) -> Option<Image> {
-        match self.pulls.get(&container.name) {
+        self.get(cx, &Wanted::of(container))
+    }
+
+    /// The images that a container mounts, by volume, once all are there. Begins what is needed to get them.
+    pub(super) fn mounted_images(&mut self, cx: &mut Cx<'_>, container: &Container) -> Option<BTreeMap<String, Image>> {
+        let mut found = BTreeMap::new();
+        for mounted in &container.image_volumes {
+            let image = self.get(cx, &Wanted::mounted(container, mounted));
+            found.extend(image.map(|image| (mounted.volume.clone(), image)));
+        }
+        (found.len() == container.image_volumes.len()).then_some(found)
+    }
+
+    /// Something that the container needs is being looked for or pulled.
+    pub(super) fn is_getting_images(&self, container: &ContainerName) -> bool {
+        self.pulls.iter().any(|(key, pull)| key.container == *container && pull.in_progress())
+    }
+
+    /// A container has got what it needed.
+    pub(super) fn forget_images(&mut self, container: &ContainerName) {
+        self.pulls.retain(|key, _| key.container != *container);
+    }
+
+    fn get(&mut self, cx: &mut Cx<'_>, want: &Wanted) -> Option<Image> {
+        match self.pulls.get(&want.key) {
             Some(Pull::Ready(image)) => return Some(image.clone()),
             Some(Pull::Inspecting(_) | Pull::Pulling { .. } | Pull::Asking { .. }) => return None,
             Some(Pull::Queued { .. }) => {
-                self.pull_if_its_turn(cx, container);
+                self.pull_if_its_turn(cx, want);
                 return None;
             }
             Some(Pull::Backoff { until }) => {
@@ -37,73 +90,75 @@ impl Worker {
             }
             None => {}
         }
-        if !is_reference(&container.image) {
-            self.image_has_no_name(cx, container);
+        if !is_reference(&want.spec.image) {
+            self.image_has_no_name(cx, want);
             return None;
         }
-        if container.pull_policy == PullPolicy::Always {
-            self.queue_pull(cx, container);
+        if want.spec.pull_policy == PullPolicy::Always {
+            self.queue_pull(cx, want);
         } else {
-            let act = Act::InspectImage { image: container.image.clone() };
-            let id = cx.act(Some(&self.uid), What::Inspect(container.name.clone()), act);
-            self.pulls.insert(container.name.clone(), Pull::Inspecting(id));
+            let act = Act::InspectImage { image: want.spec.image.clone() };
+            let id = cx.act(Some(&self.uid), What::Inspect(want.key.clone()), act);
+            self.pulls.insert(want.key.clone(), Pull::Inspecting(id));
         }
         None
     }
 
     /// No registry and no runtime can know such an image; only a changed spec mends it.
-    fn image_has_no_name(&mut self, cx: &mut Cx<'_>, container: &Container) {
-        let image = &container.image;
+    fn image_has_no_name(&mut self, cx: &mut Cx<'_>, want: &Wanted) {
+        let (container, image) = (&want.spec, &want.spec.image);
         let text = format!(
             "Failed to apply default image tag \"{image}\": couldn't parse image name \"{image}\": invalid reference format"
         );
         self.say(cx, Some(&container.name), true, "InspectFailed", text.clone());
         self.not_started(cx, &container.name, "InvalidImageName", text);
-        self.pulls.insert(container.name.clone(), Pull::Backoff { until: cx.now.mono + MUCH_LATER });
+        self.pulls.insert(want.key.clone(), Pull::Backoff { until: cx.now.mono + MUCH_LATER });
     }
 
     /// Answer of a look for an image.
-    pub(super) fn inspected(&mut self, cx: &mut Cx<'_>, id: EffectId, name: &ContainerName, result: Result<Outcome, CallError>) {
-        if self.pulls.get(name) != Some(&Pull::Inspecting(id)) {
+    pub(super) fn inspected(&mut self, cx: &mut Cx<'_>, id: EffectId, key: &ImageKey, result: Result<Outcome, CallError>) {
+        if self.pulls.get(key) != Some(&Pull::Inspecting(id)) {
             return;
         }
-        let Some(container) = self.pod.as_ref().and_then(|p| p.container(name.as_str())).cloned() else { return };
+        let Some(want) = self.pod.as_ref().and_then(|pod| Wanted::find(pod, key)) else { return };
+        let (container, name) = (&want.spec, &key.container);
         let image = &container.image;
         match result {
             Ok(Outcome::Image(Some(found))) => {
                 let text = format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
                 self.say(cx, Some(name), false, "Pulled", text);
-                self.pulls.insert(name.clone(), Pull::Ready(found));
+                self.pulls.insert(key.clone(), Pull::Ready(found));
             }
             Ok(_) if container.pull_policy == PullPolicy::Never => {
                 let text = format!("Container image \"{image}\" is not present with pull policy of Never");
                 self.say(cx, Some(name), true, "ErrImageNeverPull", text.clone());
                 self.not_started(cx, name, "ErrImageNeverPull", text);
-                self.pulls.insert(name.clone(), Pull::Backoff { until: cx.now.mono + LATER });
+                self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER });
             }
-            Ok(_) => self.queue_pull(cx, &container),
+            Ok(_) => self.queue_pull(cx, &want),
             Err(error) if error.kind == CallErrorKind::InvalidImageName => {
                 let text = format!("Failed to apply default image tag \"{image}\": {}", error.message);
                 self.say(cx, Some(name), true, "InspectFailed", text.clone());
                 self.not_started(cx, name, "InvalidImageName", text);
-                self.pulls.insert(name.clone(), Pull::Backoff { until: cx.now.mono + LATER });
+                self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER });
             }
             Err(error) => {
                 let text = format!("Failed to inspect image \"{image}\": {}", error.message);
                 self.say(cx, Some(name), true, "InspectFailed", text.clone());
                 self.not_started(cx, name, "ImageInspectError", text);
-                self.pulls.insert(name.clone(), Pull::Backoff { until: cx.now.mono + LATER });
+                self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER });
             }
         }
     }
 
     /// Answer of a pull.
-    pub(super) fn pulled(&mut self, cx: &mut Cx<'_>, id: EffectId, name: &ContainerName, result: Result<Outcome, CallError>) {
-        let since = match self.pulls.get(name) {
+    pub(super) fn pulled(&mut self, cx: &mut Cx<'_>, id: EffectId, key: &ImageKey, result: Result<Outcome, CallError>) {
+        let since = match self.pulls.get(key) {
             Some(Pull::Pulling { id: mine, since }) if *mine == id => *since,
             _ => return,
         };
-        let Some(container) = self.pod.as_ref().and_then(|p| p.container(name.as_str())).cloned() else { return };
+        let Some(want) = self.pod.as_ref().and_then(|pod| Wanted::find(pod, key)) else { return };
+        let (container, name) = (&want.spec, &key.container);
         let spec_image = &container.image;
         match result {
             Ok(Outcome::Pulled { image, took }) => {
@@ -116,66 +171,78 @@ impl Worker {
                 self.say(cx, Some(name), false, "Pulled", text);
                 self.waiting.remove(name);
                 self.pull_backoff.remove(spec_image);
-                self.pulls.insert(name.clone(), Pull::Ready(image));
+                self.pulls.insert(key.clone(), Pull::Ready(image));
             }
             Ok(_) => {
-                self.pulls.remove(name);
+                self.pulls.remove(key);
             }
             Err(error) if error.kind == CallErrorKind::Cancelled => {
-                self.pulls.remove(name);
+                self.pulls.remove(key);
             }
-            Err(error) => {
-                let (reason, message) = pull_failure(spec_image, &error);
-                self.say(cx, Some(name), true, "Failed", format!("Failed to pull image \"{spec_image}\": {}", error.message));
-                self.say(cx, Some(name), true, "Failed", format!("Error: {reason}"));
-                self.not_started(cx, name, reason, message.clone());
-                self.pulls.insert(name.clone(), Pull::Asking { reason, error: message });
-                self.ask_after_failure(cx, &container, Cause::ImagePullFailed);
-            }
+            Err(error) => self.pull_failed(cx, &want, &error),
         }
+    }
+
+    fn pull_failed(&mut self, cx: &mut Cx<'_>, want: &Wanted, error: &CallError) {
+        let (name, image) = (&want.key.container, &want.spec.image);
+        let (reason, message) = pull_failure(image, error);
+        self.say(cx, Some(name), true, "Failed", format!("Failed to pull image \"{image}\": {}", error.message));
+        self.say(cx, Some(name), true, "Failed", format!("Error: {reason}"));
+        self.not_started(cx, name, reason, message.clone());
+        self.pulls.insert(want.key.clone(), Pull::Asking { reason, error: message });
+        self.ask_after_failure(cx, &want.spec, Cause::ImagePullFailed);
     }
 
     /// The policy has said when to pull again.
     pub(super) fn pull_later(&mut self, cx: &mut Cx<'_>, container: &Container, delay: Duration) {
-        let Some(Pull::Asking { reason, error }) = self.pulls.get(&container.name).cloned() else { return };
-        let text = format!("Back-off pulling image \"{}\"", container.image);
-        self.say(cx, Some(&container.name), false, "BackOff", text.clone());
-        self.not_started(cx, &container.name, "ImagePullBackOff", format!("{text}: {reason}: {error}"));
-        let until = cx.now.mono + delay;
-        cx.wake_at(until);
-        self.pulls.insert(container.name.clone(), Pull::Backoff { until });
+        let asking =
+            self.pulls.iter().filter(|(key, pull)| key.container == container.name && matches!(pull, Pull::Asking { .. }));
+        for (key, pull) in asking.map(|(key, pull)| (key.clone(), pull.clone())).collect::<Vec<_>>() {
+            let Some(want) = self.pod.as_ref().and_then(|pod| Wanted::find(pod, &key)) else { continue };
+            let Pull::Asking { reason, error } = pull else { continue };
+            let text = format!("Back-off pulling image \"{}\"", want.spec.image);
+            self.say(cx, Some(&container.name), false, "BackOff", text.clone());
+            self.not_started(cx, &container.name, "ImagePullBackOff", format!("{text}: {reason}: {error}"));
+            let until = cx.now.mono + delay;
+            cx.wake_at(until);
+            self.pulls.insert(key, Pull::Backoff { until });
+        }
     }
 
-    fn queue_pull(&mut self, cx: &mut Cx<'_>, container: &Container) {
-        self.pulls.insert(container.name.clone(), Pull::Queued { since: cx.now.mono });
-        cx.shared.pulls.queue.push_back((self.uid.clone(), container.name.clone()));
-        self.pull_if_its_turn(cx, container);
+    fn queue_pull(&mut self, cx: &mut Cx<'_>, want: &Wanted) {
+        self.pulls.insert(want.key.clone(), Pull::Queued { since: cx.now.mono });
+        cx.shared.pulls.queue.push_back((self.uid.clone(), want.key.clone()));
+        self.pull_if_its_turn(cx, want);
     }
 
     /// Begins what has come to the front of the queue, whether or not it is the next thing wanted: nobody behind it waits for long.
     pub(super) fn pull_queued(&mut self, cx: &mut Cx<'_>, pod: &Pod) {
-        let queued: Vec<ContainerName> =
-            self.pulls.iter().filter(|(_, p)| matches!(p, Pull::Queued { .. })).map(|(name, _)| name.clone()).collect();
-        for name in queued {
-            if let Some(container) = pod.container(name.as_str()) {
-                self.pull_if_its_turn(cx, container);
-            }
+        let queued = self.pulls.iter().filter(|(_, pull)| matches!(pull, Pull::Queued { .. }));
+        for want in queued.filter_map(|(key, _)| Wanted::find(pod, key)).collect::<Vec<_>>() {
+            self.pull_if_its_turn(cx, &want);
         }
     }
 
-    fn pull_if_its_turn(&mut self, cx: &mut Cx<'_>, container: &Container) {
-        let Some(Pull::Queued { since }) = self.pulls.get(&container.name) else { return };
+    fn pull_if_its_turn(&mut self, cx: &mut Cx<'_>, want: &Wanted) {
+        let Some(Pull::Queued { since }) = self.pulls.get(&want.key) else { return };
         let since = *since;
-        let mine = cx.shared.pulls.queue.front().is_some_and(|(uid, name)| *uid == self.uid && *name == container.name);
+        let mine = cx.shared.pulls.queue.front().is_some_and(|(uid, key)| *uid == self.uid && *key == want.key);
         let Some(pod) = self.pod.clone().filter(|_| mine && cx.shared.pulls.running.len() < cx.config().parallel_pulls) else {
             return;
         };
         cx.shared.pulls.queue.pop_front();
-        self.say(cx, Some(&container.name), false, "Pulling", format!("Pulling image \"{}\"", container.image));
-        let act = Act::PullImage { pod, image: container.image.clone() };
-        let id = cx.act(Some(&self.uid), What::Pull(container.name.clone()), act);
-        cx.shared.pulls.running.insert(id);
-        self.pulls.insert(container.name.clone(), Pull::Pulling { id, since });
+        self.say(cx, Some(&want.key.container), false, "Pulling", format!("Pulling image \"{}\"", want.spec.image));
+        let (rate, now) = (cx.config().pull_rate, cx.now.mono);
+        if rate.is_none_or(|rate| cx.shared.pulls.bucket.take(rate, now)) {
+            let act = Act::PullImage { pod, image: want.spec.image.clone() };
+            let id = cx.act(Some(&self.uid), What::Pull(want.key.clone()), act);
+            cx.shared.pulls.running.insert(id);
+            self.pulls.insert(want.key.clone(), Pull::Pulling { id, since });
+        } else {
+            let (operation, object) = ("PullImage".to_owned(), want.spec.image.clone());
+            let message = "pull QPS exceeded".to_owned();
+            self.pull_failed(cx, want, &CallError { operation, object, kind: CallErrorKind::Other, message });
+        }
         if let Some((next, _)) = cx.shared.pulls.queue.front() {
             cx.touched.insert(next.clone());
         }

@@ -14,7 +14,7 @@ use crate::question::restart::Cause;
 use crate::restart::{advance, backoff_key};
 
 use super::cx::{Cx, What};
-use super::worker::{Lane, Life, Place, Pull, Restart, RestartState, Worker};
+use super::worker::{Lane, Life, Place, Restart, RestartState, Worker};
 
 /// The pod error backoff.
 pub(super) const LATER: Duration = Duration::from_secs(10);
@@ -68,7 +68,17 @@ impl Worker {
     }
 
     fn prepare(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>, placement: Arc<Placement>) {
+        self.files_due = false;
         self.begin(cx, What::Prepare, Act::Prepare { pod: pod.clone(), placement }, true);
+    }
+
+    /// Volumes that show labels or annotations are made ready once more where these have changed, or may have while we were away.
+    pub(super) fn renew_files(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>) {
+        let Place::Given(placement) = &self.place else { return };
+        let placement = placement.clone();
+        if self.files_due && pod.shows_fields_in_files() && self.may_begin(cx) {
+            self.prepare(cx, pod, placement);
+        }
     }
 
     /// Nothing is under way in the lane, and the wait after a failure is over.
@@ -84,6 +94,7 @@ impl Worker {
         };
         for container in first {
             self.image(cx, &container);
+            self.mounted_images(cx, &container);
         }
     }
 
@@ -99,8 +110,9 @@ impl Worker {
                     }
                 }
             }
-            Err(error) if error.kind == CallErrorKind::Cancelled => {}
+            Err(error) if error.kind == CallErrorKind::Cancelled => self.files_due = true,
             Err(error) => {
+                self.files_due = true;
                 let (reason, text) = match error.operation.as_str() {
                     "cgroup" => ("FailedCreatePodContainer", format!("unable to ensure pod container exists: {}", error.message)),
                     "directories" => ("Failed", format!("error making pod data directories: {}", error.message)),
@@ -158,9 +170,10 @@ impl Worker {
                 self.begin(cx, What::Start(container.name.clone(), id.clone()), act, false);
                 return;
             }
-            let Some(image) = self.image(cx, container) else {
+            let (image, mounted) = (self.image(cx, container), self.mounted_images(cx, container));
+            let (Some(image), Some(mounted_images)) = (image, mounted) else {
                 // The spec's order holds while there is hope of this one; one in backoff holds nobody up.
-                let hopeful = self.pulls.get(&container.name).is_some_and(Pull::in_progress);
+                let hopeful = self.is_getting_images(&container.name);
                 if hopeful && start.from == From::Nothing && container.kind != ContainerKind::Ephemeral {
                     return;
                 }
@@ -169,13 +182,14 @@ impl Worker {
             let (Some(sandbox), Place::Given(placement)) = (run.sandbox.clone(), &self.place) else { return };
             let (placement, attempt, ips) = (placement.clone(), self.next_attempt(&container.name), self.ips(cx));
             self.step_backoff(cx, container, start);
-            self.pulls.remove(&container.name);
+            self.forget_images(&container.name);
             let act = Act::CreateContainer {
                 pod: pod.clone(),
                 container: container.name.clone(),
                 attempt,
                 sandbox,
                 image,
+                mounted_images,
                 ips,
                 placement,
             };

@@ -1,6 +1,6 @@
 //! One look at one pod: moves its life on, fills its lanes, computes its status.
 //!
-//! **Invariant:** nothing is begun before every source has been heard and the runtime is up.
+//! **Invariant:** nothing is begun before the runtime is up, and nothing that no source declares is touched before all have been heard.
 //! **Invariant:** the lifecycle lane moves only on an observation begun after the last action ended.
 
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ impl Worker {
     /// One look. `wanted` is the pod as declared now; None when no source declares it.
     pub(super) fn advance(&mut self, cx: &mut Cx<'_>, wanted: Option<&Arc<Pod>>) -> After {
         let begun = cx.out.len();
-        if !cx.shared.heard || !cx.shared.runtime_up {
+        if !cx.shared.runtime_up || (!cx.shared.heard && wanted.is_none()) {
             self.look(cx);
             self.publish(cx);
             if self.stored.is_some() {
@@ -75,6 +75,8 @@ impl Worker {
             Some(_) if self.record.stop.as_ref().is_some_and(|s| is_removal(s.cause)) => {}
             Some(pod) => {
                 if self.pod.as_ref() != Some(pod) {
+                    let fields = |pod: &Arc<Pod>| (pod.labels.clone(), pod.annotations.clone());
+                    self.files_due |= self.pod.as_ref().map(fields) != Some(fields(pod));
                     self.pod = Some(pod.clone());
                     self.status_due = true;
                 }
@@ -184,6 +186,7 @@ impl Worker {
             self.stop(cx, attempt, kill.cause, kill.message.clone(), grace);
         }
         self.remove(cx, &run.prune, false);
+        self.renew_files(cx, pod);
         self.start_next(cx, pod, run);
     }
 

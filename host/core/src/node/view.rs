@@ -77,6 +77,9 @@ pub struct NodeView {
     pub pods: BTreeMap<String, usize>,
 }
 
+/// A pod as it was declared, and the status that this node has given it since; None before the first.
+pub type Declared = (Arc<v1::Pod>, Option<Arc<v1::PodStatus>>);
+
 /// One rung of a hook's ladder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -105,6 +108,18 @@ impl Node {
         let mut all: Vec<PodView> = self.workers.values().map(|w| w.view(now)).collect();
         all.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         all
+    }
+
+    /// What a pod was declared as; None of one that only the runtime or the store knows.
+    pub fn object(&self, uid: &PodUid) -> Option<Arc<v1::Pod>> {
+        self.workers.get(uid)?.pod.as_ref().map(|pod| pod.object.clone())
+    }
+
+    /// Every pod that a source declares, by namespace and name.
+    pub fn declared(&self) -> Vec<Declared> {
+        let mut all: Vec<_> = self.desired.pods().collect();
+        all.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+        all.into_iter().map(|pod| (pod.object.clone(), self.workers.get(&pod.uid).and_then(|w| w.status.clone()))).collect()
     }
 
     /// The node.

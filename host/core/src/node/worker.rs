@@ -18,7 +18,7 @@ use crate::say::{About, Say};
 use crate::status::{ProbeView, Waiting};
 use crate::time::{Mono, Wall};
 
-use super::cx::Cx;
+use super::cx::{Cx, ImageKey};
 use super::stops::Stopping;
 
 /// The life of a pod on this node. It only goes forward, but for one edge: a finished pod of which something is found running is stopped again.
@@ -60,7 +60,7 @@ pub(super) enum Place {
     Given(Arc<Placement>),
 }
 
-/// The image lane of one container.
+/// The image lane of one image of one container.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Pull {
     Inspecting(EffectId),
@@ -147,6 +147,8 @@ pub(super) struct Worker {
 
     pub(super) lane: Option<Lane>,
     pub(super) prepared: bool,
+    /// Files that show fields of the pod may be out of date.
+    pub(super) files_due: bool,
     /// After a failure of the lifecycle lane: not before.
     pub(super) hold: Option<Mono>,
     pub(super) place: Place,
@@ -162,7 +164,7 @@ pub(super) struct Worker {
     /// After a failed stop or removal: not before.
     pub(super) retry: Option<Mono>,
 
-    pub(super) pulls: BTreeMap<ContainerName, Pull>,
+    pub(super) pulls: BTreeMap<ImageKey, Pull>,
     pub(super) pull_backoff: BTreeMap<String, Backoff>,
     pub(super) restarts: BTreeMap<ContainerName, Restart>,
     /// Started containers whose postStart hook has not run yet.
@@ -205,6 +207,7 @@ impl Worker {
             trouble: None,
             lane: None,
             prepared: false,
+            files_due: false,
             hold: None,
             place,
             told_changed: None,

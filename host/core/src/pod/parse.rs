@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::resources::read;
 use super::{
-    Container, ContainerKind, Deletion, Handler, Pod, Probe, Probes, PullPolicy, QosClass, Resources, RestartAction,
+    Container, ContainerKind, Deletion, Handler, ImageVolume, Pod, Probe, Probes, PullPolicy, QosClass, Resources, RestartAction,
     RestartPolicy, RestartRule, Source, container_hash, qos_class, with_tag,
 };
 use crate::id::ContainerName;
@@ -98,14 +98,15 @@ impl Pod {
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
 fn containers(spec: &v1::PodSpec) -> Result<Vec<Container>, PodError> {
+    let images = images(spec)?;
     let mut out = Vec::new();
     for (index, c) in spec.init_containers.iter().flatten().enumerate() {
         let sidecar = c.restart_policy.as_deref() == Some("Always");
         let kind = if sidecar { ContainerKind::Sidecar } else { ContainerKind::Init };
-        out.push(container(&format!("spec.initContainers[{index}]"), kind, index, c)?);
+        out.push(container(&format!("spec.initContainers[{index}]"), kind, index, c, &images)?);
     }
     for (index, c) in spec.containers.iter().enumerate() {
-        out.push(container(&format!("spec.containers[{index}]"), ContainerKind::App, index, c)?);
+        out.push(container(&format!("spec.containers[{index}]"), ContainerKind::App, index, c, &images)?);
     }
     for (index, c) in spec.ephemeral_containers.iter().flatten().enumerate() {
         // Without ports, probes, hooks and resources: the API allows an ephemeral container none.
@@ -116,14 +117,36 @@ fn containers(spec: &v1::PodSpec) -> Result<Vec<Container>, PodError> {
             restart_policy: c.restart_policy.clone(),
             termination_message_path: c.termination_message_path.clone(),
             termination_message_policy: c.termination_message_policy.clone(),
+            volume_mounts: c.volume_mounts.clone(),
             ..Default::default()
         };
-        out.push(container(&format!("spec.ephemeralContainers[{index}]"), ContainerKind::Ephemeral, index, &plain)?);
+        out.push(container(&format!("spec.ephemeralContainers[{index}]"), ContainerKind::Ephemeral, index, &plain, &images)?);
     }
     Ok(out)
 }
 
-fn container(field: &str, kind: ContainerKind, index: usize, c: &v1::Container) -> Result<Container, PodError> {
+/// Images that may be mounted.
+fn images(spec: &v1::PodSpec) -> Result<Vec<ImageVolume>, PodError> {
+    let volumes = spec.volumes.iter().flatten().enumerate();
+    let images = volumes.filter_map(|(index, volume)| Some((index, &volume.name, volume.image.as_ref()?)));
+    images
+        .map(|(index, volume, source)| {
+            let at = |name: &str| format!("spec.volumes[{index}].image.{name}");
+            let image = source.reference.as_deref().filter(|image| !image.is_empty());
+            let image = image.ok_or_else(|| PodError::Missing { field: at("reference") })?;
+            let pull_policy = pull_policy(&at("pullPolicy"), source.pull_policy.as_deref(), image)?;
+            Ok(ImageVolume { volume: volume.clone(), image: with_tag(image), pull_policy })
+        })
+        .collect()
+}
+
+fn container(
+    field: &str,
+    kind: ContainerKind,
+    index: usize,
+    c: &v1::Container,
+    images: &[ImageVolume],
+) -> Result<Container, PodError> {
     let at = |name: &str| format!("{field}.{name}");
     let image = c.image.as_deref().filter(|image| !image.is_empty());
     let image = image.ok_or_else(|| PodError::Missing { field: at("image") })?;
@@ -139,6 +162,10 @@ fn container(field: &str, kind: ContainerKind, index: usize, c: &v1::Container) 
         index,
         image: with_tag(image),
         pull_policy: pull_policy(&at("imagePullPolicy"), c.image_pull_policy.as_deref(), image)?,
+        image_volumes: {
+            let mounted = |image: &&ImageVolume| c.volume_mounts.iter().flatten().any(|mount| mount.name == image.volume);
+            images.iter().filter(mounted).cloned().collect()
+        },
         restart_policy: restart_policy(&at("restartPolicy"), c.restart_policy.as_deref())?,
         restart_rules: restart_rules(&at("restartPolicyRules"), c.restart_policy_rules.as_deref().unwrap_or_default())?,
         probes: Probes {

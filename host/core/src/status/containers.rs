@@ -155,6 +155,8 @@ fn seen(
     status.image = newest.image.clone();
     status.image_id = newest.image_ref.clone();
     status.container_id = Some(id);
+    status.volume_mounts = missing::mounts(cx.inputs.pod, container, Some(newest));
+    status.stop_signal = newest.stop_signal.clone();
     let resources = missing::spec(cx.inputs.pod, container).resources.cloned().unwrap_or_default();
     status.allocated_resources = resources.requests.clone().filter(|requests| !requests.is_empty());
     status.resources = Some(resources);

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1;
 
+use crate::observed::Container as Attempt;
 use crate::pod::{Container, ContainerKind, Pod};
 
 use super::state::{self, RESTARTING_ALL, UNKNOWN};
@@ -11,13 +12,12 @@ use super::{Cx, conditions, containers};
 pub(super) fn fresh(cx: &Cx<'_>, container: &Container) -> v1::ContainerStatus {
     let pod = cx.inputs.pod;
     let has_init = pod.init_containers().next().is_some();
-    let mounts: Vec<_> = spec(pod, container).mounts.iter().map(mount).collect();
     v1::ContainerStatus {
         name: container.name.as_str().to_owned(),
         image: container.image.clone(),
         state: Some(state::waiting(if has_init { "PodInitializing" } else { "ContainerCreating" }, "")),
         last_state: Some(v1::ContainerState::default()),
-        volume_mounts: super::some(mounts),
+        volume_mounts: mounts(pod, container, None),
         ..Default::default()
     }
 }
@@ -116,9 +116,20 @@ fn removed_for_restart(mut status: v1::ContainerStatus, old: &v1::ContainerStatu
     status
 }
 
-fn mount(of: &v1::VolumeMount) -> v1::VolumeMountStatus {
+/// The mounts of a container. Whether a mount is recursively read-only is what was done for `attempt`; before there is one, what the
+/// spec demands.
+pub(super) fn mounts(pod: &Pod, container: &Container, attempt: Option<&Attempt>) -> Option<Vec<v1::VolumeMountStatus>> {
+    let mounts = spec(pod, container).mounts.iter().map(|of| {
+        // The runtime is given paths that begin with a slash.
+        let is_this = |path: &String| path.trim_start_matches('/') == of.mount_path.trim_start_matches('/');
+        let done = attempt.is_some_and(|attempt| attempt.recursively_read_only.iter().any(is_this));
+        mount(of, done || of.recursive_read_only.as_deref() == Some("Enabled"))
+    });
+    super::some(mounts.collect())
+}
+
+fn mount(of: &v1::VolumeMount, enabled: bool) -> v1::VolumeMountStatus {
     let read_only = of.read_only == Some(true);
-    let enabled = of.recursive_read_only.as_deref() == Some("Enabled");
     v1::VolumeMountStatus {
         name: of.name.clone(),
         mount_path: of.mount_path.clone(),

@@ -260,6 +260,8 @@ fn attempt(word: &str) -> Attempt {
         hash: String::new(),
         annotations: BTreeMap::new(),
         pre_stop: None,
+        stop_signal: None,
+        recursively_read_only: Default::default(),
         user: None,
     }
 }

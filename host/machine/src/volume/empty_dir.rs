@@ -13,7 +13,7 @@ use rustix::fs::Gid;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::{VolumeCause, failed, private_dir, set_mode};
+use super::{VolumeCause, failed, fs_group, private_dir, set_mode};
 use crate::cgroup::HUGE_PAGES;
 use crate::mountinfo;
 
@@ -26,31 +26,46 @@ pub(super) fn set_up(
     source: &EmptyDirVolumeSource,
     memory_allocatable: u64,
 ) -> Result<(), VolumeCause> {
-    let dir = paths.empty_dir(pod.uid.as_str(), name);
+    set_up_at(paths, pod, &paths.empty_dir(pod.uid.as_str(), name), name, source, memory_allocatable)
+}
+
+/// The same at another place: volumes that the node fills lie in one, which is marked as `wrapped_<name>`.
+pub(super) fn set_up_at(
+    paths: &Paths,
+    pod: &Pod,
+    dir: &Path,
+    name: &str,
+    source: &EmptyDirVolumeSource,
+    memory_allocatable: u64,
+) -> Result<(), VolumeCause> {
     // Upstream's mark of a volume that is complete; after it, a pod's files are left alone.
     let ready_dir = paths.pod(pod.uid.as_str()).join("plugins").join(PLUGIN).join(name);
     let ready = ready_dir.join("ready");
     let was_ready = ready.exists();
     let medium = source.medium.as_deref().unwrap_or_default();
 
-    make_dir(&dir)?;
+    make_dir(dir)?;
     let mounted = match medium {
         "" => false,
-        "Memory" => mount_once(&dir, "tmpfs", || Ok(Options::tmpfs(size(pod, source, memory_allocatable))))?,
+        "Memory" => mount_once(dir, "tmpfs", || Ok(Options::tmpfs(size(pod, source, memory_allocatable))))?,
         _ if medium.starts_with("HugePages") => {
-            mount_once(&dir, "hugetlbfs", || Ok(Options::huge_pages(page_size(pod, medium)?)))?
+            mount_once(dir, "hugetlbfs", || Ok(Options::huge_pages(page_size(pod, medium)?)))?
         }
         other => return Err(VolumeCause::UnknownMedium(other.to_owned())),
     };
     if was_ready && !mounted {
         return Ok(());
     }
-    let mode = fs::metadata(&dir).map_err(failed("stat", &dir))?.permissions().mode() & 0o777;
-    if mode != 0o777 {
-        set_mode(&dir, 0o777)?;
+    // A tmpfs keeps its sticky bit, as upstream leaves it.
+    let wanted = source.mode.and_then(|mode| u32::try_from(mode).ok());
+    let mode = fs::metadata(dir).map_err(failed("stat", dir))?.permissions().mode();
+    match wanted {
+        Some(wanted) if mode & 0o7777 != wanted => set_mode(dir, wanted)?,
+        None if mode & 0o777 != 0o777 => set_mode(dir, 0o777)?,
+        _ => {}
     }
     if let Some(group) = fs_group(pod) {
-        give_to_group(&dir, group).map_err(failed("chown", &dir))?;
+        give_to_group(dir, group).map_err(failed("chown", dir))?;
     }
     private_dir(&ready_dir)?;
     fs::write(&ready, b"").map_err(failed("open", &ready))?;
@@ -134,11 +149,6 @@ fn page_size(pod: &Pod, medium: &str) -> Result<u64, VolumeCause> {
         (None, [_, ..]) => Err(VolumeCause::SeveralHugePages(medium.to_owned())),
         _ => Err(VolumeCause::NoHugePages(medium.to_owned())),
     }
-}
-
-fn fs_group(pod: &Pod) -> Option<Gid> {
-    let group = pod.object.spec.as_ref()?.security_context.as_ref()?.fs_group?;
-    u32::try_from(group).ok().map(Gid::from_raw)
 }
 
 /// Lets a group read and write here; new files are the group's too. The volume is empty still: nobody has written to it.

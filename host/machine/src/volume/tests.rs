@@ -22,7 +22,7 @@ impl Node {
     }
 
     fn prepare(&self, volumes: &str, mounted: &[&str]) -> Result<(), VolumeError> {
-        prepare(&self.paths, &spec(volumes, mounted, "{}"), GI)
+        prepare(&self.paths, &spec(volumes, mounted, "{}"), GI, &VolumeFiles::new())
     }
 }
 
@@ -80,7 +80,7 @@ fn fs_group_owns_an_empty_dir() {
         r#"{"securityContext":{"fsGroup":1234},"containers":[{"name":"c","image":"i","volumeMounts":[{"name":"v","mountPath":"/v"}]}],
             "volumes":[{"name":"v","emptyDir":{}}]}"#,
     );
-    prepare(&node.paths, &pod, GI).expect("prepare");
+    prepare(&node.paths, &pod, GI, &VolumeFiles::new()).expect("prepare");
     let dir = node.paths.empty_dir("uid-1", "v");
     assert_eq!((fs::metadata(&dir).expect("stat").gid(), mode(&dir)), (1234, 0o2777));
 }
@@ -99,8 +99,8 @@ fn memory_medium() {
     ] {
         let volumes = format!(r#"[{{"name":"{name}","emptyDir":{{"medium":"Memory"{limit}}}}}]"#);
         let pod = spec(&volumes, &[name], resources);
-        prepare(&node.paths, &pod, 64 << 20).expect("prepare");
-        prepare(&node.paths, &pod, 64 << 20).expect("again");
+        prepare(&node.paths, &pod, 64 << 20, &VolumeFiles::new()).expect("prepare");
+        prepare(&node.paths, &pod, 64 << 20, &VolumeFiles::new()).expect("again");
         let dir = node.paths.empty_dir("uid-1", name);
         let stat = rustix::fs::statvfs(&dir).expect("statvfs");
         assert_eq!(stat.f_blocks * stat.f_frsize, size, "{name}");
@@ -200,8 +200,14 @@ fn host_path_types() {
 fn what_is_not_supported_is_named() {
     let node = Node::make();
     for (volume, text) in [
-        (r#""configMap":{"name":"x"}"#, "volumes of type configMap are not supported yet; supported are emptyDir and hostPath"),
-        (r#""secret":{"secretName":"x"}"#, "volumes of type secret are not supported yet; supported are emptyDir and hostPath"),
+        (
+            r#""configMap":{"name":"x"}"#,
+            "volumes of type configMap are not supported yet; supported are emptyDir, hostPath, downwardAPI and projected",
+        ),
+        (
+            r#""secret":{"secretName":"x"}"#,
+            "volumes of type secret are not supported yet; supported are emptyDir, hostPath, downwardAPI and projected",
+        ),
         (r#""emptyDir":{"medium":"Disk"}"#, "unknown storage medium \"Disk\""),
         (
             r#""emptyDir":{"medium":"HugePages-2Mi"}"#,
@@ -216,7 +222,14 @@ fn what_is_not_supported_is_named() {
     fs::create_dir_all(&node.paths.root).expect("mkdir");
     fs::write(node.paths.root.join("pods2"), "").expect("write");
     let blocked = Paths { root: node.paths.root.join("pods2"), ..node.paths.clone() };
-    let error = prepare(&blocked, &spec("[]", &[], "{}"), GI).expect_err("a file in the way");
+    let error = prepare(&blocked, &spec("[]", &[], "{}"), GI, &VolumeFiles::new()).expect_err("a file in the way");
     let text = error.to_string();
     assert!(text.starts_with("error making pod data directories: mkdir ") && text.contains("Not a directory"), "{text}");
+}
+
+#[test]
+fn a_mode_of_the_volumes_own() {
+    let node = Node::make();
+    node.prepare(r#"[{"name":"v","emptyDir":{"mode":489}},{"name":"w","emptyDir":{"mode":0}}]"#, &["v", "w"]).expect("prepare");
+    assert_eq!([mode(&node.paths.empty_dir("uid-1", "v")), mode(&node.paths.empty_dir("uid-1", "w"))], [0o751, 0]);
 }

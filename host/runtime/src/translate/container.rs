@@ -1,10 +1,12 @@
 //! A container, put together.
 
+use k8s_openapi::api::core::v1;
 use polylet_core::paths::Paths;
-use polylet_proto::cri::{ContainerConfig, ContainerMetadata, ImageSpec, LinuxContainerConfig};
+use polylet_proto::cri::{ContainerConfig, ContainerMetadata, ImageSpec, LinuxContainerConfig, Signal};
 
 use super::env::Env;
 use super::{ContainerInputs, NodeContext, TranslateError, Translated, metadata, mounts, resources, security, spec_container};
+use crate::signal;
 
 /// What `CreateContainer` is given.
 pub fn container_config(node: &NodeContext, inputs: &ContainerInputs<'_>) -> Result<Translated<ContainerConfig>, TranslateError> {
@@ -23,7 +25,7 @@ pub fn container_config(node: &NodeContext, inputs: &ContainerInputs<'_>) -> Res
         command: expanded(&spec.command),
         args: expanded(&spec.args),
         working_dir: spec.working_dir.clone().unwrap_or_default(),
-        mounts: mounts::of(node, inputs, &spec)?,
+        mounts: mounts::of(node, inputs, &spec, &env)?,
         labels: metadata::container_labels(inputs.pod, name),
         annotations: metadata::container_annotations(inputs, &spec),
         log_path: Paths::log_name(name, inputs.attempt).to_string_lossy().into_owned(),
@@ -34,10 +36,18 @@ pub fn container_config(node: &NodeContext, inputs: &ContainerInputs<'_>) -> Res
             resources: Some(resources::of_container(node, inputs)),
             security_context: Some(security::of_container(node, inputs, &spec)?),
         }),
+        stop_signal: stop_signal(&spec)?.into(),
         envs: env.into_messages(),
         ..Default::default()
     };
     Ok(Translated { message, warnings: Vec::new() })
+}
+
+/// What ends the container at first; the image's or the runtime's own where the spec says nothing.
+fn stop_signal(spec: &v1::Container) -> Result<Signal, TranslateError> {
+    let name = spec.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.as_deref());
+    let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(Signal::RuntimeDefault) };
+    signal::from_name(name).ok_or_else(|| TranslateError::BadSignal { name: name.to_owned() })
 }
 
 #[cfg(test)]
@@ -69,6 +79,19 @@ mod tests {
         assert_eq!(linux.resources.map(|resources| resources.oom_score_adj), Some(938));
         assert_eq!(linux.security_context.and_then(|context| context.run_as_user).map(|user| user.value), Some(0));
         assert_eq!((message.labels.len(), message.annotations["io.kubernetes.container.restartCount"].as_str()), (4, "3"));
+    }
+
+    #[test]
+    fn stop_signals() {
+        let of = |signal: &str| {
+            let pod = pod_with(json!({"lifecycle": {"stopSignal": signal}}));
+            with_inputs(&pod, "app", |inputs| container_config(&node(), inputs)).map(|config| config.message.stop_signal())
+        };
+        assert_eq!(
+            [of(""), of("SIGUSR1"), of("SIGRTMAX-3")],
+            [Signal::RuntimeDefault, Signal::Sigusr1, Signal::Sigrtmaxminus3].map(Ok)
+        );
+        assert_eq!(of("USR1").map_err(|error| error.to_string()), Err("unknown stop signal \"USR1\"".to_owned()));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! A container's environment.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1;
+use polylet_core::pod::{Container, Pod};
 use polylet_core::quantity;
 use polylet_proto::cri::KeyValue;
 
 use super::expand::expand;
-use super::{ContainerInputs, NodeContext, TranslateError, field_ref, spec_container};
+use super::{ContainerInputs, NodeContext, TranslateError, env_file, field_ref, spec_container};
 
 /// The variables, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +48,17 @@ impl Env {
         expand(text, |name| self.0.get(name).cloned())
     }
 
+    /// The same, for who cannot do without: variables that are not there, or empty, are added to `missing`.
+    pub(super) fn expand_strictly(&self, text: &str, missing: &mut BTreeSet<String>) -> String {
+        expand(text, |name| {
+            let value = self.0.get(name).filter(|value| !value.is_empty());
+            if value.is_none() {
+                missing.insert(name.to_owned());
+            }
+            value.cloned()
+        })
+    }
+
     /// In the order of the names.
     pub(super) fn into_messages(self) -> Vec<KeyValue> {
         self.0.into_iter().map(|(key, value)| KeyValue { key, value: value.into_bytes() }).collect()
@@ -65,7 +78,7 @@ fn from_source(
         return field_ref::value(node, inputs, &source.field_path).map(Some);
     }
     if let Some(source) = &source.resource_field_ref {
-        return resource(node, inputs, spec, source).map(Some);
+        return resource(node, inputs.pod, Some(spec), source).map(Some);
     }
     if let Some(source) = &source.config_map_key_ref {
         object(inputs, "configMap", &source.name, source.optional, || field("configMapKeyRef"))?;
@@ -75,10 +88,32 @@ fn from_source(
         object(inputs, "secret", &source.name, source.optional, || field("secretKeyRef"))?;
         return Ok(None);
     }
-    if source.file_key_ref.is_some() {
-        return Err(TranslateError::Unsupported { field: field("fileKeyRef"), what: "environment from files" });
+    if let Some(source) = &source.file_key_ref {
+        return of_file(inputs, source);
     }
     Ok(Some(String::new()))
+}
+
+/// A variable that a container of the pod has written into a file.
+fn of_file(inputs: &ContainerInputs<'_>, source: &v1::FileKeySelector) -> Result<Option<String>, TranslateError> {
+    let volumes = inputs.pod.object.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    if !volumes.into_iter().any(|volume| volume.name == source.volume_name && volume.empty_dir.is_some()) {
+        return Err(TranslateError::NoEnvVolume { volume: source.volume_name.clone() });
+    }
+    let file = inputs.env_files.get(&(source.volume_name.clone(), source.path.clone()));
+    let Some(Ok(text)) = file else { return Err(TranslateError::BadEnvFile) };
+    match env_file::find(text, &source.key).map_err(|_| TranslateError::BadEnvFile)? {
+        Some(value) if !value.is_empty() => Ok(Some(value)),
+        _ if source.optional == Some(true) => Ok(None),
+        _ => Err(TranslateError::NoEnvKey { key: source.key.clone() }),
+    }
+}
+
+/// Files from which the container's variables come, as volume and path: they must be read before it is made.
+pub fn env_files(pod: &Pod, container: &Container) -> BTreeSet<(String, String)> {
+    let Some(spec) = spec_container(pod, container) else { return BTreeSet::new() };
+    let sources = spec.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()?.file_key_ref.as_ref());
+    sources.map(|source| (source.volume_name.clone(), source.path.clone())).collect()
 }
 
 /// Nothing can be read of the API here: an object that may be absent counts as absent.
@@ -96,24 +131,24 @@ fn object(
     Err(TranslateError::NoObject { kind, object, field: field() })
 }
 
-/// `limits` and `requests` of this container or another one, divided, rounded up. A limit that is not declared is the pod's own,
-/// else what the node has for pods.
-fn resource(
+/// `limits` and `requests` of the container that is named, else of `own`, divided, rounded up. A limit that is not declared is the
+/// pod's own, else what the node has for pods.
+pub(super) fn resource(
     node: &NodeContext,
-    inputs: &ContainerInputs<'_>,
-    spec: &v1::Container,
+    pod: &Pod,
+    own: Option<&v1::Container>,
     source: &v1::ResourceFieldSelector,
 ) -> Result<String, TranslateError> {
     let unsupported = || TranslateError::BadResource { resource: source.resource.clone() };
-    let other = match source.container_name.as_deref().filter(|name| !name.is_empty()) {
-        Some(name) => {
+    let name = source.container_name.as_deref().unwrap_or_default();
+    let container = match own.filter(|_| name.is_empty()) {
+        Some(own) => Cow::Borrowed(own),
+        None => {
             let missing = || TranslateError::NoContainer { container: name.to_owned() };
-            let container = inputs.pod.container(name).ok_or_else(missing)?;
-            Some(spec_container(inputs.pod, container).ok_or_else(missing)?)
+            spec_container(pod, pod.container(name).ok_or_else(missing)?).ok_or_else(missing)?
         }
-        None => None,
     };
-    let resources = other.as_deref().unwrap_or(spec).resources.as_ref();
+    let resources = container.resources.as_ref();
     let (limit, name) = match source.resource.split_once('.') {
         Some(("limits", name)) => (true, name),
         Some(("requests", name)) => (false, name),
@@ -133,7 +168,7 @@ fn resource(
     };
     let mut value = amount(resources)?;
     if limit && value == 0 && !name.starts_with("hugepages-") {
-        value = amount(inputs.pod.object.spec.as_ref().and_then(|spec| spec.resources.as_ref()))?;
+        value = amount(pod.object.spec.as_ref().and_then(|spec| spec.resources.as_ref()))?;
         if value == 0 {
             value = match name {
                 "cpu" => node.cpu_allocatable_milli,
@@ -156,6 +191,7 @@ mod tests {
 
     use super::*;
     use crate::translate::testing::{node, pod, pod_with, with_inputs};
+    use polylet_core::volume::EnvFiles;
 
     #[track_caller]
     fn of(container: Value) -> Result<Vec<(String, String)>, String> {
@@ -209,12 +245,50 @@ mod tests {
                 json!({"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}),
                 Err(format!("couldn't get secret shop/s (env[0].valueFrom.secretKeyRef): {text}")),
             ),
-            (
-                json!({"env": [{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}}]}),
-                Err("env[0].valueFrom.fileKeyRef: environment from files: not supported by this node yet".to_owned()),
-            ),
         ] {
             assert_eq!(of(container.clone()), expected, "{container}");
+        }
+    }
+
+    #[test]
+    fn variables_of_files() {
+        let of = |volume: &str, path: &str, key: &str, optional: bool| {
+            let source = json!({"volumeName": volume, "path": path, "key": key, "optional": optional});
+            let env = json!([
+                {"name": "A", "valueFrom": {"fileKeyRef": source}},
+                {"name": "B", "value": "<$(A)>"},
+                {"name": "C", "valueFrom": {"fileKeyRef": {"volumeName": "out", "path": "a", "key": "K"}}},
+            ]);
+            let pod = pod(json!({
+                "containers": [{"name": "app", "image": "app", "env": env}],
+                "volumes": [{"name": "out", "emptyDir": {}}, {"name": "host", "hostPath": {"path": "/srv"}}],
+            }));
+            let wanted = BTreeSet::from([(volume.to_owned(), path.to_owned()), ("out".to_owned(), "a".to_owned())]);
+            assert_eq!(env_files(&pod, pod.container("app").unwrap()), wanted);
+            let file = |path: &str, content: Result<&str, &str>| {
+                (("out".to_owned(), path.to_owned()), content.map(|text| text.as_bytes().to_vec()).map_err(str::to_owned))
+            };
+            let files =
+                EnvFiles::from([file("a", Ok("K='$(B)'\nE=''\n")), file("bad", Ok("K=v")), file("gone", Err("not there"))]);
+            with_inputs(&pod, "app", |inputs| {
+                let inputs = ContainerInputs { env_files: &files, ..*inputs };
+                let spec = spec_container(inputs.pod, inputs.container).unwrap();
+                Env::of(&node(), &inputs, &spec)
+                    .map(|env| env.0.into_iter().collect::<Vec<_>>())
+                    .map_err(|error| error.to_string())
+            })
+        };
+        assert_eq!(of("out", "a", "K", false), Ok(pairs(&[("A", "$(B)"), ("B", "<$(B)>"), ("C", "$(B)")])));
+        for key in ["E", "none"] {
+            assert_eq!(of("out", "a", key, true), Ok(pairs(&[("B", "<$(A)>"), ("C", "$(B)")])), "{key}");
+            let error = format!("environment variable key {key:?} not found in file");
+            assert_eq!(of("out", "a", key, false), Err(error), "{key}");
+        }
+        for path in ["bad", "gone", "unread"] {
+            assert_eq!(of("out", path, "K", true), Err("couldn't parse env file".to_owned()), "{path}");
+        }
+        for volume in ["host", "none"] {
+            assert_eq!(of(volume, "a", "K", true), Err(format!("cannot find the volume {volume:?} referenced by FileKeyRef")));
         }
     }
 

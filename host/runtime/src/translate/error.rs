@@ -60,6 +60,21 @@ pub enum TranslateError {
         /// Path of the field that refers to it, in the container.
         field: String,
     },
+    /// `fileKeyRef` to a volume that is not an emptyDir of the pod.
+    #[error("cannot find the volume {volume:?} referenced by FileKeyRef")]
+    NoEnvVolume {
+        /// Name of the volume.
+        volume: String,
+    },
+    /// A file of variables that cannot be read, or is not of their form.
+    #[error("couldn't parse env file")]
+    BadEnvFile,
+    /// A file of variables without this one.
+    #[error("environment variable key {key:?} not found in file")]
+    NoEnvKey {
+        /// Name of the variable in the file.
+        key: String,
+    },
     /// `fieldRef` to a field that is not served.
     #[error("unsupported fieldPath: {path}")]
     BadField {
@@ -88,11 +103,43 @@ pub enum TranslateError {
         /// For which container.
         container: String,
     },
+    /// A mount of an image, which the runtime cannot make.
+    #[error("volume {volume:?}: images cannot be mounted: {why}")]
+    NoImageMounts {
+        /// Which volume.
+        volume: String,
+        /// Why not.
+        why: String,
+    },
+    /// `subPathExpr` with variables that have no value.
+    #[error("missing value for {}", names.join(", "))]
+    MissingValues {
+        /// Names of the variables.
+        names: Vec<String>,
+    },
+    /// `subPath`, or what `subPathExpr` comes to, that begins with a slash.
+    #[error("error SubPath `{path}` must not be an absolute path")]
+    AbsoluteSubPath {
+        /// The path.
+        path: String,
+    },
+    /// The same, with `..` in it.
+    #[error("unable to provision SubPath `{path}`: must not contain '..'")]
+    SubPathUpwards {
+        /// The path.
+        path: String,
+    },
     /// `mountPropagation` of a mode that the API does not know.
     #[error("invalid MountPropagation mode: {mode:?}")]
     BadPropagation {
         /// As the spec has it.
         mode: String,
+    },
+    /// `lifecycle.stopSignal` that the runtime's contract does not know.
+    #[error("unknown stop signal {name:?}")]
+    BadSignal {
+        /// As the spec has it.
+        name: String,
     },
     /// `recursiveReadOnly` that cannot be had.
     #[error("volume {volume:?} requested recursive read-only mode, but {why}")]

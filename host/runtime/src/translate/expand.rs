@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1;
 
 /// Upstream's syntax: `$(NAME)` stands for the variable's value, and for itself where there is no such variable; `$$` is one `$`;
 /// a `$` before anything else, and a `$(` that is not closed, stand for themselves. Values are not looked into again.
-pub(super) fn expand(text: &str, value: impl Fn(&str) -> Option<String>) -> String {
+pub(super) fn expand(text: &str, mut value: impl FnMut(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {

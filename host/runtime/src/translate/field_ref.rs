@@ -3,32 +3,44 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use polylet_core::pod::Pod;
+
 use super::{ContainerInputs, NodeContext, TranslateError};
 
 /// The field of this path, as a variable holds it.
 pub(super) fn value(node: &NodeContext, inputs: &ContainerInputs<'_>, path: &str) -> Result<String, TranslateError> {
     let pod = inputs.pod;
+    if let Some(value) = of_metadata(pod, path) {
+        return Ok(value);
+    }
     let spec = pod.object.spec.as_ref();
     let named = |name: Option<&String>| name.filter(|name| !name.is_empty()).cloned();
     // A pod on the node's network has the node's addresses.
     let ips = if inputs.ips.is_empty() && pod.host_network { &node.node_ips } else { inputs.ips };
     Ok(match path {
-        "metadata.name" => pod.name.clone(),
-        "metadata.namespace" => pod.namespace.clone(),
-        "metadata.uid" => pod.uid.as_str().to_owned(),
-        "metadata.labels" => lines(&pod.labels),
-        "metadata.annotations" => lines(&pod.annotations),
         "spec.nodeName" | "spec.host" => named(spec.and_then(|spec| spec.node_name.as_ref())).unwrap_or(node.node_name.clone()),
         "spec.serviceAccountName" => named(spec.and_then(|spec| spec.service_account_name.as_ref())).unwrap_or_default(),
         "status.hostIP" => node.node_ips.first().cloned().unwrap_or_default(),
         "status.hostIPs" => node.node_ips.join(","),
         "status.podIP" => ips.first().cloned().unwrap_or_default(),
         "status.podIPs" => ips.join(","),
+        _ => return Err(TranslateError::BadField { path: path.to_owned() }),
+    })
+}
+
+/// A field of the metadata: all that a volume may show. None: not one of them.
+pub(super) fn of_metadata(pod: &Pod, path: &str) -> Option<String> {
+    Some(match path {
+        "metadata.name" => pod.name.clone(),
+        "metadata.namespace" => pod.namespace.clone(),
+        "metadata.uid" => pod.uid.as_str().to_owned(),
+        "metadata.labels" => lines(&pod.labels),
+        "metadata.annotations" => lines(&pod.annotations),
         _ => {
             let (map, key) = match subscript(path) {
                 Some(("metadata.labels", key)) => (&pod.labels, key),
                 Some(("metadata.annotations", key)) => (&pod.annotations, key),
-                _ => return Err(TranslateError::BadField { path: path.to_owned() }),
+                _ => return None,
             };
             map.get(key).cloned().unwrap_or_default()
         }

@@ -1,17 +1,20 @@
 //! A pod's sandbox, put together.
 
 use polylet_core::pod::Pod;
+use polylet_core::userns::IdRange;
 use polylet_proto::cri::{LinuxPodSandboxConfig, PodSandboxConfig, PodSandboxMetadata};
 
 use super::{NodeContext, ResolvConf, TranslateError, Translated, dns, hostname, metadata, ports, resources, security};
 
-/// What `RunPodSandbox` is given, and `CreateContainer` later. `cgroup_parent` is the pod's cgroup, spelt for the cgroup driver.
-/// `host_dns` is what the file `resolvConf` says; None where that setting is empty.
+/// What `RunPodSandbox` is given, and `CreateContainer` later. `cgroup_parent` is the pod's cgroup, spelt for the cgroup driver; `users`
+/// are the ids of the pod's user namespace, where it has one of its own; `host_dns` is what the file `resolvConf` says, None where that
+/// setting is empty.
 pub fn sandbox_config(
     node: &NodeContext,
     pod: &Pod,
     attempt: u32,
     cgroup_parent: &str,
+    users: Option<IdRange>,
     host_dns: Option<&ResolvConf>,
 ) -> Result<Translated<PodSandboxConfig>, TranslateError> {
     let class = pod.object.spec.as_ref().and_then(|spec| spec.runtime_class_name.as_deref());
@@ -34,7 +37,7 @@ pub fn sandbox_config(
         annotations: pod.annotations.as_ref().clone(),
         linux: Some(LinuxPodSandboxConfig {
             cgroup_parent: cgroup_parent.to_owned(),
-            security_context: Some(security::of_pod(pod, node)?),
+            security_context: Some(security::of_pod(pod, node, users)?),
             sysctls: security::sysctls(pod),
             overhead: Some(resources::overhead(node, pod)),
             resources: Some(resources::of_pod(node, pod)),
@@ -59,7 +62,7 @@ mod tests {
                 {"name": "app", "image": "app", "ports": [{"containerPort": 80}], "resources": {"requests": {"cpu": "1"}}},
             ]},
         }));
-        let Translated { message, warnings } = sandbox_config(&node(), &pod, 2, "/kubepods/pod-u1", None).unwrap();
+        let Translated { message, warnings } = sandbox_config(&node(), &pod, 2, "/kubepods/pod-u1", None, None).unwrap();
         assert!(warnings.is_empty());
         assert_eq!(message.metadata.map(|metadata| (metadata.name, metadata.attempt)), Some(("web".into(), 2)));
         assert_eq!(message.hostname, "web");
@@ -76,7 +79,7 @@ mod tests {
     #[test]
     fn runtime_classes_are_refused_by_name() {
         let pod = pod(json!({"runtimeClassName": "kata", "containers": [{"name": "app", "image": "app"}]}));
-        let error = sandbox_config(&node(), &pod, 0, "/", None).unwrap_err();
+        let error = sandbox_config(&node(), &pod, 0, "/", None, None).unwrap_err();
         assert_eq!(error.to_string(), "spec.runtimeClassName: runtime classes: not supported by this node yet");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1;
 use polylet_core::pod::Pod;
+use polylet_core::userns::IdRange;
 use polylet_proto::cri::security_profile::ProfileType;
 use polylet_proto::cri::{
     Capability, Int64Value, LinuxContainerSecurityContext, LinuxSandboxSecurityContext, SeLinuxOption, SecurityProfile,
@@ -32,10 +33,14 @@ const MASKED_PATHS: &[&str] = &[
 const READONLY_PATHS: &[&str] = &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// The sandbox's own: it always runs under the runtime's seccomp profile, whatever the pod asks for.
-pub(super) fn of_pod(pod: &Pod, node: &NodeContext) -> Result<LinuxSandboxSecurityContext, TranslateError> {
+pub(super) fn of_pod(
+    pod: &Pod,
+    node: &NodeContext,
+    users: Option<IdRange>,
+) -> Result<LinuxSandboxSecurityContext, TranslateError> {
     let context = pod_context(pod);
     Ok(LinuxSandboxSecurityContext {
-        namespace_options: Some(namespaces::of_pod(pod, node)?),
+        namespace_options: Some(namespaces::of_pod(pod, node, users)?),
         selinux_options: context.and_then(|context| context.se_linux_options.as_ref()).map(selinux),
         run_as_user: context.and_then(|context| context.run_as_user).map(int),
         run_as_group: context.and_then(|context| context.run_as_group).map(int),

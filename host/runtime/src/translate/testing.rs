@@ -7,6 +7,7 @@ use polylet_core::observed::Image;
 use polylet_core::paths::Paths;
 use polylet_core::pod::{Pod, Source};
 use polylet_core::time::Wall;
+use polylet_core::volume::EnvFiles;
 use serde_json::{Value, json};
 
 use super::{ContainerInputs, NodeContext};
@@ -45,6 +46,9 @@ pub(super) fn with_inputs<A>(pod: &Pod, container: &str, test: impl FnOnce(&Cont
         hosts_file: None,
         termination_log: None,
         volumes: &|_| None,
+        mounted_images: &BTreeMap::new(),
+        env_files: &EnvFiles::new(),
+        user_namespace: None,
         target: None,
     })
 }
@@ -74,6 +78,7 @@ pub(super) fn node() -> NodeContext {
         huge_page_sizes: strings(&["2MB", "1GB"]),
         masked_paths: vec![],
         selinux: false,
+        image_mounts: Ok(()),
         runtime_handlers: [(String::new(), HandlerFeatures { recursive_read_only_mounts: true, user_namespaces: true })].into(),
     }
 }

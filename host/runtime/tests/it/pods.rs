@@ -162,7 +162,7 @@ async fn a_status_that_cannot_be_had_is_not_an_absence() {
 async fn images() {
     let lab = short();
     assert_eq!(verbs::inspect_image(&lab.client, "app:1").await.unwrap(), None);
-    let pulled = verbs::pull_image(&lab.client, "app:1", sandbox_config(0)).await.unwrap();
+    let pulled = verbs::pull_image(&lab.client, "app:1", Vec::new(), sandbox_config(0)).await.unwrap();
     assert!(pulled.id.starts_with("sha256:") && pulled.reference.starts_with("app@sha256:"), "{pulled:?}");
     assert_eq!(verbs::inspect_image(&lab.client, "app:1").await.unwrap(), Some(pulled));
 
@@ -172,10 +172,21 @@ async fn images() {
         ("failed to pull and unpack image: not found", CallErrorKind::Other),
     ] {
         lab.fake.fault(Operation::PullImage, Fault::Fail(Status::unknown(text)));
-        let error = verbs::pull_image(&lab.client, "app:2", sandbox_config(0)).await.unwrap_err();
+        let error = verbs::pull_image(&lab.client, "app:2", Vec::new(), sandbox_config(0)).await.unwrap_err();
         assert_eq!(error.kind, kind, "{text}");
         assert_eq!(error.message, format!("rpc error: code = Unknown desc = {text}"));
     }
+
+    lab.fake.heal();
+    let of = |users: &[&str]| {
+        users.iter().map(|user| cri::AuthConfig { username: (*user).to_owned(), ..Default::default() }).collect()
+    };
+    let pull = async |users: &[&str]| verbs::pull_image(&lab.client, "app:3", of(users), sandbox_config(0)).await;
+    let one = |user: &str| format!("rpc error: code = Unauthenticated desc = {user} is refused");
+    pull(&["nobody", "ann", "ben"]).await.unwrap();
+    assert_eq!(pull(&["nobody"]).await.unwrap_err().message, one("nobody"));
+    let error = pull(&["nobody", "nobody", "none"]).await.unwrap_err();
+    assert_eq!(error.message, format!("[{}, {}]", one("nobody"), one("none")));
 }
 
 #[tokio::test]

@@ -59,11 +59,12 @@ pub(crate) fn hooks_by_http_and_sleep(node: &Node) {
     command: [sh, -c]
     args:
     - |
-      trap 'echo term >>/diary/diary; exit 0' TERM
+      trap 'sleep 1; echo term >>/diary/diary; exit 0' TERM
       while :; do printf 'HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n' | nc -l -p 7070 | head -n 1 >>/diary/diary; done &
       wait
     volumeMounts: [{{name: diary, mountPath: /diary}}]
     lifecycle: {{postStart: {{sleep: {{seconds: 1}}}}, preStop: {{httpGet: {{path: /bye, port: 7070}}}}}}
+    readinessProbe: {{exec: {{command: [sh, -c, 'netstat -ltn | grep -q :7070']}}, periodSeconds: 1}}
   - name: slow
     image: busybox
     command: [sh, -c, 'trap \"touch /diary/slow; exit 0\" TERM; sleep 1000 & wait']

@@ -1,7 +1,8 @@
 //! The node end to end: manifests in, containers of a real containerd out. `cargo test -p polylet-e2e`, as root; see CONTRIBUTING.md.
 //!
 //! Most tests put their pods on one node, side by side, and wait: hence more threads than cores. Those that kill something, or
-//! bind policies, have a node of their own. Each test tells what it saw instead, with the end of the agent's log.
+//! bind policies, have a node of their own. Each test tells what it saw instead, with the end of the agent's log. `POLYLET_E2E_ONLY`
+//! names the tests to run by the beginnings of their names.
 
 mod agent;
 mod basics;
@@ -10,11 +11,17 @@ mod containerd;
 mod ending;
 mod eviction;
 mod hostile;
+mod images;
+mod network;
 mod probes;
 mod restarts;
+mod rotation;
+mod seeing;
 mod swap;
 mod switch;
 mod trouble;
+mod url;
+mod volumes;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +36,11 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(THREADS);
     polylet_e2e::down_on_signals();
-    let conclusion = libtest_mimic::run(&arguments, tests());
+    let mut tests = tests();
+    if let Ok(only) = std::env::var("POLYLET_E2E_ONLY") {
+        tests.retain(|trial| only.split_whitespace().any(|beginning| trial.name().starts_with(beginning)));
+    }
+    let conclusion = libtest_mimic::run(&arguments, tests);
     // Nobody uses it any more: the node goes with the last reference.
     drop(shared().take());
     conclusion.exit_code()
@@ -68,8 +79,14 @@ fn tests() -> Vec<Trial> {
             containerd: killed_and_started_again;
             calls: a_pod_lives_and_dies;
             eviction: a_policy_weighs_tenants;
+            rotation: no_line_is_lost;
+            url: pods_of_a_url;
+            images: pulled_from_a_registry;
+            network: both_families_and_a_failure the_runtime_is_told_the_range;
             switch: static_pods_of_a_kubelet_run_on;
             trouble: the_runtime_is_silent no_network_is_configured what_is_removed_comes_back;
+            volumes: fields_in_files;
+            seeing: anybody_may_read_where_that_is_configured;
             hostile: policies_that_are_refused policies_that_fail_when_asked;
         }
         together {
@@ -80,6 +97,10 @@ fn tests() -> Vec<Trial> {
             restarts: always_and_its_backoff on_failure never rules init_in_order init_fails_for_good
                       sidecars_before_and_after a_sidecar_that_fails post_start images names_of_images too_much_is_asked_for
                       sandbox_killed out_of_memory;
+            volumes: parts_of_volumes variables_from_a_file user_namespaces;
+            network: host_ports;
+            seeing: logs_and_their_options logs_are_followed_over_a_rotation_until_the_end commands_in_containers
+                    a_terminal_in_a_container all_that_is_known_of_a_pod;
             probes: exec http tcp grpc startup_that_never_succeeds probes_time_out a_probe_with_its_own_grace;
         }
     }

@@ -69,7 +69,7 @@ impl World {
     /// An agent begins, and has read nothing yet.
     fn begin(&self) -> Directory {
         let store = self.store();
-        let adoption = Adoption::new(store.clone(), &store.load_all(), &self.sandboxes, &self.containers);
+        let adoption = Adoption::new(Source::File, store.clone(), &store.load_all(), &self.sandboxes, &self.containers);
         Directory::new(&self.dir.path().join("manifests"), "n1").adopting(adoption)
     }
 

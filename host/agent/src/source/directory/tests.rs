@@ -1,4 +1,5 @@
 use super::*;
+use crate::source::identity::SEEN_ANNOTATION;
 
 /// A directory of manifests that is written to and looked at.
 struct World {

@@ -28,7 +28,7 @@ pub(super) fn containers(spec: &v1::PodSpec, volumes: &Volumes<'_>, at: &At, fin
         }
         image(container, &at, findings);
         ports(container, &at, findings);
-        environment(container, &at, findings);
+        environment(container, volumes, &at, findings);
         volume::mounts(container, volumes, &at, findings);
         let sidecar = is_init && container.restart_policy.as_deref() == Some("Always");
         if is_init && !sidecar {
@@ -36,10 +36,11 @@ pub(super) fn containers(spec: &v1::PodSpec, volumes: &Volumes<'_>, at: &At, fin
         } else {
             probe::probes(container, &at, findings);
             probe::hooks(container, grace, &at, findings);
+            stop_signal(container, spec.os.is_some(), &at, findings);
         }
         restart_rules(container, &at, findings);
         resources::container(container, &at, findings);
-        security::container(container, &at, findings);
+        security::container(container, spec.host_users != Some(false), &at, findings);
     }
     host_ports(spec, at, findings);
 }
@@ -131,7 +132,7 @@ const FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-fn environment(container: &v1::Container, at: &At, findings: &mut Findings) {
+fn environment(container: &v1::Container, volumes: &Volumes<'_>, at: &At, findings: &mut Findings) {
     for (i, env) in container.env.iter().flatten().enumerate() {
         let at = at.child("env").index(i);
         if env.name.is_empty() {
@@ -161,10 +162,13 @@ fn environment(container: &v1::Container, at: &At, findings: &mut Findings) {
             _ => findings.invalid(&at, "", "may not have more than one field specified at a time"),
         }
         if let Some(field) = &source.field_ref {
-            field_ref(field, &at.child("fieldRef"), findings);
+            field_ref(field, &FIELDS, &at.child("fieldRef"), findings);
         }
         if let Some(field) = &source.resource_field_ref {
             resources::field_ref(field, &at.child("resourceFieldRef"), findings);
+        }
+        if let Some(field) = &source.file_key_ref {
+            file_key_ref(field, volumes, &at.child("fileKeyRef"), findings);
         }
     }
     for (i, source) in container.env_from.iter().flatten().enumerate() {
@@ -177,7 +181,47 @@ fn environment(container: &v1::Container, at: &At, findings: &mut Findings) {
     }
 }
 
-fn field_ref(field: &v1::ObjectFieldSelector, at: &At, findings: &mut Findings) {
+/// Longest name of a variable in a file.
+const FILE_KEY_MAX: usize = 128;
+
+/// A variable in a file that another container of the pod writes.
+fn file_key_ref(source: &v1::FileKeySelector, volumes: &Volumes<'_>, at: &At, findings: &mut Findings) {
+    let name = source.volume_name.as_str();
+    match volumes.get(name) {
+        _ if name.is_empty() => findings.required(&at.child("volumeName"), ""),
+        None => findings.not_found(&at.child("volumeName"), name),
+        Some(volume) if volume.empty_dir.is_none() => {
+            findings.invalid(&at.child("volumeName"), name, "must be the name of an emptyDir volume");
+        }
+        Some(_) => {}
+    }
+    if source.path.is_empty() {
+        findings.required(&at.child("path"), "");
+    }
+    findings.format(&at.child("path"), &source.path, names::unreserved_path(&source.path));
+    if source.key.is_empty() {
+        findings.required(&at.child("key"), "");
+    } else if source.key.len() > FILE_KEY_MAX {
+        findings.too_long(&at.child("key"), format!("may not be more than {FILE_KEY_MAX} bytes"));
+    } else {
+        findings.format(&at.child("key"), &source.key, names::env_name(&source.key));
+    }
+}
+
+/// Signals differ between operating systems: which one is meant must be said.
+fn stop_signal(container: &v1::Container, os_is_set: bool, at: &At, findings: &mut Findings) {
+    let signal = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.stop_signal.as_deref());
+    let Some(signal) = signal.filter(|signal| !signal.is_empty()) else { return };
+    let at = at.child("lifecycle").child("stopSignal");
+    if !os_is_set {
+        findings.forbidden(&at, "may not be set for containers with empty `spec.os.name`");
+    }
+    let known = polylet_runtime::signal_names();
+    findings.one_of(&at, Some(signal), &known.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+/// Checks a reference to one of these fields, or to a label or annotation.
+pub(super) fn field_ref(field: &v1::ObjectFieldSelector, fields: &[&str], at: &At, findings: &mut Findings) {
     findings.one_of(&at.child("apiVersion"), field.api_version.as_deref(), &["v1"]);
     let at = at.child("fieldPath");
     let path = field.field_path.as_str();
@@ -193,7 +237,7 @@ fn field_ref(field: &v1::ObjectFieldSelector, at: &At, findings: &mut Findings) 
             findings.format(&at, path, names::qualified_name(&key));
         }
         None => {
-            let mut supported = FIELDS.to_vec();
+            let mut supported = fields.to_vec();
             supported.extend(["metadata.labels['<KEY>']", "metadata.annotations['<KEY>']"]);
             findings.one_of(&at, Some(path), &supported);
         }
@@ -315,6 +359,33 @@ mod tests {
                  \"requests.memory\", \"requests.ephemeral-storage\", \"requests.hugepages-<size>\"",
             ],
         );
+    }
+
+    #[test]
+    fn variables_of_files_and_stop_signals() {
+        check(
+            "{volumes: [{name: e}, {name: h, hostPath: {path: /x}}], containers: [{name: c, image: i, lifecycle: {stopSignal: SIGTERM}, env: [\
+             {name: A, valueFrom: {fileKeyRef: {volumeName: e, path: a/b, key: K}}}, \
+             {name: B, valueFrom: {fileKeyRef: {volumeName: h, path: ../b, key: 'K=L'}}}, \
+             {name: C, valueFrom: {fileKeyRef: {volumeName: none, path: ..c, key: ''}}}]}]}",
+            &[
+                "spec.containers[0].env[1].valueFrom.fileKeyRef.volumeName: Invalid value: \"h\": must be the name of an emptyDir volume",
+                "spec.containers[0].env[1].valueFrom.fileKeyRef.path: Invalid value: \"../b\": must not contain '..'",
+                "spec.containers[0].env[1].valueFrom.fileKeyRef.key: Invalid value: \"K=L\": a valid environment variable name must consist \
+                 only of printable ASCII characters other than '='",
+                "spec.containers[0].env[2].valueFrom.fileKeyRef.volumeName: Not found: \"none\"",
+                "spec.containers[0].env[2].valueFrom.fileKeyRef.path: Invalid value: \"..c\": must not start with '..'",
+                "spec.containers[0].env[2].valueFrom.fileKeyRef.key: Required value",
+                "spec.containers[0].lifecycle.stopSignal: Forbidden: may not be set for containers with empty `spec.os.name`",
+            ],
+        );
+        let unknown = crate::source::validate::tests::errors(
+            "{name: p}",
+            "{os: {name: linux}, containers: [{name: c, image: i, lifecycle: {stopSignal: TERM}}, {name: d, image: i, lifecycle: {stopSignal: SIGRTMIN+3}}]}",
+        );
+        let start =
+            "spec.containers[0].lifecycle.stopSignal: Unsupported value: \"TERM\": supported values: \"SIGABRT\", \"SIGALRM\", ";
+        assert!(unknown.len() == 1 && unknown[0].starts_with(start), "{unknown:?}");
     }
 
     #[test]

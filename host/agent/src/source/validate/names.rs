@@ -148,6 +148,15 @@ pub(super) fn relative_path(text: &str) -> Vec<String> {
     complaints
 }
 
+/// A path below a directory whose own files begin with two dots.
+pub(super) fn unreserved_path(text: &str) -> Vec<String> {
+    let mut complaints = relative_path(text);
+    if text.starts_with("..") && !text.starts_with("../") && text != ".." {
+        complaints.push("must not start with '..'".to_owned());
+    }
+    complaints
+}
+
 /// No `..` in the path.
 pub(super) fn no_backsteps(text: &str) -> Vec<String> {
     if text.split('/').any(|part| part == "..") { vec!["must not contain '..'".to_owned()] } else { Vec::new() }

@@ -13,6 +13,12 @@ pub(super) fn pod(spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
         findings.invalid(&at.child("shareProcessNamespace"), true, detail);
     }
+    if spec.host_users == Some(false) {
+        let namespaces = [("hostNetwork", spec.host_network), ("hostPID", spec.host_pid), ("hostIPC", spec.host_ipc)];
+        for (field, _) in namespaces.iter().filter(|(_, set)| *set == Some(true)) {
+            findings.forbidden(&at.child(field), "when `pod.Spec.HostUsers` is false");
+        }
+    }
     let Some(context) = &spec.security_context else { return };
     let at = at.child("securityContext");
     id(context.run_as_user, &at.child("runAsUser"), findings);
@@ -32,12 +38,15 @@ pub(super) fn pod(spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
 }
 
 /// Checks a container's security context.
-pub(super) fn container(container: &v1::Container, at: &At, findings: &mut Findings) {
+pub(super) fn container(container: &v1::Container, host_users: bool, at: &At, findings: &mut Findings) {
     let Some(context) = &container.security_context else { return };
     let at = at.child("securityContext");
     id(context.run_as_user, &at.child("runAsUser"), findings);
     id(context.run_as_group, &at.child("runAsGroup"), findings);
     findings.one_of(&at.child("procMount"), context.proc_mount.as_deref(), &["Default", "Unmasked"]);
+    if host_users && context.proc_mount.as_deref() == Some("Unmasked") {
+        findings.invalid(&at.child("procMount"), "Unmasked", "`hostUsers` must be false to use `Unmasked`");
+    }
     seccomp(context.seccomp_profile.as_ref(), &at.child("seccompProfile"), findings);
     app_armor(context.app_armor_profile.as_ref(), &at.child("appArmorProfile"), findings);
     if context.allow_privilege_escalation == Some(false) {
@@ -133,6 +142,24 @@ mod tests {
                 "spec.securityContext.sysctls[1].name: Invalid value: \"A\": must have at most 253 characters and consist of lower case \
                  alphanumeric characters, '-' or '_', in parts separated by '.' or '/'",
                 "spec.securityContext.sysctls[3].name: Duplicate value: \"kernel/sem\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn user_namespaces() {
+        check(
+            "{hostUsers: false, hostNetwork: true, hostPID: true, hostIPC: true, containers: [{name: c, image: i, securityContext: {procMount: Unmasked}}]}",
+            &[
+                "spec.hostNetwork: Forbidden: when `pod.Spec.HostUsers` is false",
+                "spec.hostPID: Forbidden: when `pod.Spec.HostUsers` is false",
+                "spec.hostIPC: Forbidden: when `pod.Spec.HostUsers` is false",
+            ],
+        );
+        check(
+            "{containers: [{name: c, image: i, securityContext: {procMount: Unmasked}}]}",
+            &[
+                "spec.containers[0].securityContext.procMount: Invalid value: \"Unmasked\": `hostUsers` must be false to use `Unmasked`",
             ],
         );
     }

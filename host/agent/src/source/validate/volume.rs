@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1;
 use polylet_core::quantity;
 
-use super::names;
+use super::{container, names, resources};
 use crate::document::field::{At, Findings};
 
 /// The pod's volumes by name.
@@ -30,6 +30,23 @@ pub(super) fn volumes<'a>(spec: &'a v1::PodSpec, at: &At, findings: &mut Finding
         }
         if let Some(empty_dir) = &volume.empty_dir {
             check_empty_dir(empty_dir, &at.child("emptyDir"), findings);
+        }
+        if let Some(source) = &volume.downward_api {
+            let at = at.child("downwardAPI");
+            mode(source.default_mode, &at.child("defaultMode"), findings);
+            for (i, file) in source.items.iter().flatten().enumerate() {
+                check_file(file, &at.child("items").index(i), findings);
+            }
+        }
+        if let Some(source) = &volume.image {
+            let at = at.child("image");
+            if source.reference.as_deref().is_none_or(str::is_empty) {
+                findings.required(&at.child("reference"), "");
+            }
+            findings.one_of(&at.child("pullPolicy"), source.pull_policy.as_deref(), &["Always", "IfNotPresent", "Never"]);
+        }
+        if let Some(source) = &volume.projected {
+            check_projected(source, &at.child("projected"), findings);
         }
     }
     known
@@ -61,10 +78,70 @@ fn check_empty_dir(source: &v1::EmptyDirVolumeSource, at: &At, findings: &mut Fi
     if !matches!(medium, "" | "Memory" | "HugePages") && page.is_none_or(|size| quantity::whole(size).is_err()) {
         findings.unsupported(&at.child("medium"), medium, &["", "Memory", "HugePages", "HugePages-<size>"]);
     }
+    if let Some(mode) = source.mode.filter(|mode| !(0..=0o1777).contains(mode)) {
+        findings.invalid(&at.child("mode"), mode, "must be a number between 0 and 01777 (octal), both inclusive");
+    }
     if let Some(limit) = &source.size_limit
         && let Err(error) = quantity::whole(&limit.0)
     {
         findings.invalid(&at.child("sizeLimit"), limit.0.as_str(), error.to_string());
+    }
+}
+
+/// Permissions of a file that the node writes.
+fn mode(mode: Option<i32>, at: &At, findings: &mut Findings) {
+    if let Some(mode) = mode.filter(|mode| !(0..=0o777).contains(mode)) {
+        findings.invalid(at, mode, "must be a number between 0 and 0777 (octal), both inclusive");
+    }
+}
+
+/// A file that shows a field of the pod.
+fn check_file(file: &v1::DownwardAPIVolumeFile, at: &At, findings: &mut Findings) {
+    if file.path.is_empty() {
+        findings.required(&at.child("path"), "");
+    }
+    findings.format(&at.child("path"), &file.path, names::unreserved_path(&file.path));
+    match (&file.field_ref, &file.resource_field_ref) {
+        (None, None) => findings.required(at, "one of fieldRef and resourceFieldRef is required"),
+        (Some(_), Some(_)) => {
+            findings.invalid(at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously");
+        }
+        _ => {}
+    }
+    if let Some(field) = &file.field_ref {
+        container::field_ref(field, &VOLUME_FIELDS, &at.child("fieldRef"), findings);
+    }
+    if let Some(field) = &file.resource_field_ref {
+        let at = at.child("resourceFieldRef");
+        if field.container_name.as_deref().is_none_or(str::is_empty) {
+            findings.required(&at.child("containerName"), "");
+        }
+        resources::field_ref(field, &at, findings);
+    }
+    mode(file.mode, &at.child("mode"), findings);
+}
+
+/// What a volume can show of its pod.
+const VOLUME_FIELDS: [&str; 5] =
+    ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
+
+/// Sources that the node cannot serve are refused elsewhere.
+fn check_projected(source: &v1::ProjectedVolumeSource, at: &At, findings: &mut Findings) {
+    mode(source.default_mode, &at.child("defaultMode"), findings);
+    let mut taken = BTreeSet::new();
+    for (i, source) in source.sources.iter().flatten().enumerate() {
+        let at = at.child("sources").index(i);
+        let tree = serde_json::to_value(source).unwrap_or_default();
+        for kind in tree.as_object().into_iter().flat_map(|map| map.keys()).skip(1) {
+            findings.forbidden(&at.child(kind), "may not specify more than 1 volume type");
+        }
+        for (j, file) in source.downward_api.iter().flat_map(|source| source.items.iter().flatten()).enumerate() {
+            let at = at.child("downwardAPI").child("items").index(j);
+            check_file(file, &at, findings);
+            if !file.path.is_empty() && !taken.insert(file.path.as_str()) {
+                findings.invalid(&at.child("path"), file.path.as_str(), "conflicting duplicate paths");
+            }
+        }
     }
 }
 
@@ -150,6 +227,38 @@ mod tests {
                 "spec.volumes[4].emptyDir.medium: Unsupported value: \"Disk\": supported values: \"\", \"Memory\", \"HugePages\", \
                  \"HugePages-<size>\"",
                 "spec.volumes[4].emptyDir.sizeLimit: Invalid value: \"-1\": must not be negative",
+            ],
+        );
+    }
+
+    #[test]
+    fn files_are_checked() {
+        check(
+            "{containers: [{name: c, image: i}], volumes: [{name: e, emptyDir: {mode: 1024}}, {name: d, downwardAPI: {defaultMode: 512, items: [\
+             {path: ../x, fieldRef: {fieldPath: metadata.name}}, {path: /x, mode: -1, fieldRef: {fieldPath: status.podIP}}, {path: ..x}, \
+             {fieldRef: {fieldPath: \"metadata.labels['a b']\"}, resourceFieldRef: {resource: limits.cpu}}]}}, \
+             {name: p, projected: {sources: [{downwardAPI: {items: [{path: a, fieldRef: {fieldPath: metadata.uid}}]}}, \
+             {downwardAPI: {items: [{path: a, fieldRef: {fieldPath: metadata.labels}}]}, configMap: {name: m}}]}}]}",
+            &[
+                "spec.volumes[0].emptyDir.mode: Invalid value: 1024: must be a number between 0 and 01777 (octal), both inclusive",
+                "spec.volumes[1].downwardAPI.defaultMode: Invalid value: 512: must be a number between 0 and 0777 (octal), both inclusive",
+                "spec.volumes[1].downwardAPI.items[0].path: Invalid value: \"../x\": must not contain '..'",
+                "spec.volumes[1].downwardAPI.items[1].path: Invalid value: \"/x\": must be a relative path",
+                "spec.volumes[1].downwardAPI.items[1].fieldRef.fieldPath: Unsupported value: \"status.podIP\": supported values: \
+                 \"metadata.annotations\", \"metadata.labels\", \"metadata.name\", \"metadata.namespace\", \"metadata.uid\", \
+                 \"metadata.labels['<KEY>']\", \"metadata.annotations['<KEY>']\"",
+                "spec.volumes[1].downwardAPI.items[1].mode: Invalid value: -1: must be a number between 0 and 0777 (octal), both inclusive",
+                "spec.volumes[1].downwardAPI.items[2].path: Invalid value: \"..x\": must not start with '..'",
+                "spec.volumes[1].downwardAPI.items[2]: Required value: one of fieldRef and resourceFieldRef is required",
+                "spec.volumes[1].downwardAPI.items[3].path: Required value",
+                "spec.volumes[1].downwardAPI.items[3]: Invalid value: \"resource\": fieldRef and resourceFieldRef can not be specified \
+                 simultaneously",
+                "spec.volumes[1].downwardAPI.items[3].fieldRef.fieldPath: Invalid value: \"metadata.labels['a b']\": name part must consist \
+                 of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or \
+                 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+                "spec.volumes[1].downwardAPI.items[3].resourceFieldRef.containerName: Required value",
+                "spec.volumes[2].projected.sources[1].downwardAPI: Forbidden: may not specify more than 1 volume type",
+                "spec.volumes[2].projected.sources[1].downwardAPI.items[0].path: Invalid value: \"a\": conflicting duplicate paths",
             ],
         );
     }

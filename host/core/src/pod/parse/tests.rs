@@ -254,3 +254,22 @@ fn what_is_wrong_is_named() {
     let nameless = Arc::new(v1::Pod { spec: Some(v1::PodSpec::default()), ..Default::default() });
     check(Pod::parse(nameless, Source::File, Wall(0)), "metadata.name: required");
 }
+
+#[test]
+fn containers_have_the_images_that_they_mount() {
+    let spec = |volume: Value| {
+        let mount = json!([{"name": "model", "mountPath": "/a"}, {"name": "model", "mountPath": "/b"}]);
+        json!({
+            "volumes": [{"name": "model", "image": volume}, {"name": "other", "image": {"reference": "other:1"}}],
+            "containers": [{"name": "app", "image": "app:1", "volumeMounts": mount}, {"name": "aside", "image": "app:1"}],
+        })
+    };
+    let pod = parse(spec(json!({"reference": "model"}))).unwrap();
+    let model = ImageVolume { volume: "model".into(), image: "model:latest".into(), pull_policy: PullPolicy::Always };
+    assert_eq!(pod.containers[0].image_volumes, [model]);
+    assert!(pod.containers[1].image_volumes.is_empty());
+    let error = parse(spec(json!({}))).unwrap_err().to_string();
+    assert_eq!(error, "spec.volumes[0].image.reference: required");
+    let error = parse(spec(json!({"reference": "m:1", "pullPolicy": "Some"}))).unwrap_err().to_string();
+    assert_eq!(error, "spec.volumes[0].image.pullPolicy: \"Some\" is not one of Always, IfNotPresent, Never");
+}

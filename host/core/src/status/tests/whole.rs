@@ -119,12 +119,16 @@ fn a_status_in_full() {
             {"name": "v", "mountPath": "/v"},
             {"name": "r", "mountPath": "/r", "readOnly": true},
             {"name": "q", "mountPath": "/q", "readOnly": true, "recursiveReadOnly": "Enabled"},
+            {"name": "p", "mountPath": "p", "readOnly": true, "recursiveReadOnly": "IfPossible"},
+            {"name": "n", "mountPath": "/n", "readOnly": true, "recursiveReadOnly": "IfPossible"},
         ],
     });
     let world = World::with("Always", "a", json!({}), fields).have("a#0=1 a#1=run");
     let world = world.change(|w| {
         let have = w.have.as_mut().unwrap();
         have.containers[0].user = Some((1000, 1000, vec![1000, 5]));
+        have.containers[0].recursively_read_only = ["/p".to_owned()].into();
+        have.containers[0].stop_signal = Some("SIGUSR1".to_owned());
         have.containers[1].message = "x".repeat(20_000);
     });
     let condition = |type_: &str| json!({"type": type_, "status": "True", "lastTransitionTime": "1970-01-01T00:01:40Z", "observedGeneration": 3});
@@ -154,7 +158,10 @@ fn a_status_in_full() {
                     {"name": "v", "mountPath": "/v"},
                     {"name": "r", "mountPath": "/r", "readOnly": true, "recursiveReadOnly": "Disabled"},
                     {"name": "q", "mountPath": "/q", "readOnly": true, "recursiveReadOnly": "Enabled"},
+                    {"name": "p", "mountPath": "p", "readOnly": true, "recursiveReadOnly": "Enabled"},
+                    {"name": "n", "mountPath": "/n", "readOnly": true, "recursiveReadOnly": "Disabled"},
                 ],
+                "stopSignal": "SIGUSR1",
                 "user": {"linux": {"uid": 1000, "gid": 1000, "supplementalGroups": [1000, 5]}},
             }],
         })

@@ -138,7 +138,7 @@ fn a_sandbox_is_confined_as_the_pod_is() {
         "initContainers": [{"name": "init", "image": "app", "securityContext": {"privileged": true}}],
         "containers": [{"name": "app", "image": "app"}],
     }));
-    let context = super::of_pod(&pod, &node()).unwrap();
+    let context = super::of_pod(&pod, &node(), None).unwrap();
     assert_eq!(context.run_as_user, Some(int(7)));
     assert_eq!(context.supplemental_groups, [2, 3]);
     assert!(context.privileged);

@@ -16,6 +16,10 @@ impl ImageService for Fake {
 
     async fn pull_image(&self, q: Request<PullImageRequest>) -> Result<Response<PullImageResponse>, Status> {
         let work = |world: &mut World, q: PullImageRequest| {
+            let user = q.auth.unwrap_or_default().username;
+            if user.starts_with("no") {
+                return Err(Status::unauthenticated(format!("{user} is refused")));
+            }
             let name = q.image.unwrap_or_default().image;
             let id = format!("sha256:{:064x}", world.tick());
             let image = Image {

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Runs end-to-end tests on other ground than the machine's own:
+#   on.sh containerd-2    all of them, on a current containerd and runc (lab/containerd.sh)
+#   on.sh cgroup-v2       those of limits, in a guest with cgroup v2 (lab/guest.sh)
+# Takes POLYLET_BIN, the agent; arguments after the first are for the tests.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")"
+lab=$(realpath ../lab)
+ground=${1:-}
+shift || true
+tests=$(cargo test --locked --workspace --no-run --message-format json 2>/dev/null |
+    jq -rs '[.[] | select(.executable and .target.name == "node" and .target.kind == ["test"])][0].executable')
+[[ -x $tests ]] || { echo "on.sh: the tests of polylet-e2e cannot be built" >&2; exit 1; }
+export CARGO_MANIFEST_DIR=$PWD
+
+case $ground in
+containerd-2)
+    where=$("$lab/containerd.sh")
+    eval "$where"
+    exec "$tests" "$@"
+    ;;
+cgroup-v2)
+    dir=$(mktemp -d /tmp/polylet-guest.XXXXXX)
+    trap 'rm -rf "$dir"' EXIT
+    export POLYLET_E2E_ONLY="basics:: restarts::out_of_memory ending::removed_means_gone eviction:: trouble::what_is_removed_comes_back"
+    # Its one processor is slow: more tests at once would wait for each other.
+    "$lab/guest.sh" "$dir" "$tests" --test-threads 4 "$@"
+    ;;
+*)
+    sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,130 @@
+//! Addresses of pods, and ports of the node that lead to them.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use polylet_e2e::Node;
+
+const SLEEP: &str = "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: busybox, command: [sleep, '1000']}";
+
+/// The last of a chain of plugins: fails while a file is there.
+const BREAKS: &str = r#"#!/bin/sh
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion": "0.4.0", "supportedVersions": ["0.3.1", "0.4.0"]}' ;;
+ADD)
+    if [ -e DIR/cni/broken ]; then
+        echo '{"cniVersion": "0.4.0", "code": 100, "msg": "broken on purpose"}'
+        exit 1
+    fi
+    jq .prevResult
+    ;;
+esac
+"#;
+
+/// A node whose containerd has another configuration of its networks: `change` gets what there is.
+fn with_networks(change: impl FnOnce(&Node, String) -> String) -> Node {
+    let node = Node::without_agent();
+    node.kill_containerd();
+    let file = node.dir().join("containerd.toml");
+    let text = std::fs::read_to_string(&file).expect("containerd's configuration");
+    std::fs::write(&file, change(&node, text)).expect("change containerd's configuration");
+    node.start_containerd();
+    node
+}
+
+pub(crate) fn both_families_and_a_failure() {
+    let node = with_networks(|node, text| {
+        let (dir, found) = (node.dir().display().to_string(), node.env("CNI_BIN_DIR"));
+        let own = node.dir().join("cni/bin");
+        std::fs::create_dir(&own).expect("make a directory");
+        for plugin in std::fs::read_dir(found).expect("list the plugins") {
+            let plugin = plugin.expect("a plugin");
+            symlink(plugin.path(), own.join(plugin.file_name())).expect("link a plugin");
+        }
+        std::fs::write(own.join("breaks"), BREAKS.replace("DIR", &dir)).expect("write a plugin");
+        std::fs::set_permissions(own.join("breaks"), std::fs::Permissions::from_mode(0o755)).expect("make it executable");
+        let network = r#"{"cniVersion": "0.4.0", "name": "polylet", "plugins": [
+            {"type": "bridge", "bridge": "cni0", "isGateway": true, "ipam": {"type": "host-local", "dataDir": "DIR/cni/ipam",
+             "ranges": [[{"subnet": "fd00:10:244::/64"}], [{"subnet": "10.244.0.0/24"}]],
+             "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
+            {"type": "breaks"}]}"#;
+        let file = Path::new(node.env("CNI_CONF_DIR")).join("10-polylet.conflist");
+        std::fs::write(file, network.replace("DIR", &dir)).expect("write the network");
+        text.replace(&format!("bin_dir = \"{found}\""), &format!("bin_dir = \"{}\"", own.display()))
+    });
+    node.start_agent();
+    // Addresses that are given out: each is a file of its name.
+    let given = || {
+        let entries = std::fs::read_dir(node.dir().join("cni/ipam/polylet")).into_iter().flatten().filter_map(Result::ok);
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|name| name.parse::<std::net::IpAddr>().is_ok()).collect::<Vec<_>>()
+    };
+
+    let good = node.pod("good", SLEEP);
+    let view = good.until_ready();
+    let ips: Vec<&str> = view.status()["podIPs"].as_array().into_iter().flatten().filter_map(|ip| ip["ip"].as_str()).collect();
+    // Whichever the network gives first: that of the node's own family leads.
+    assert!(ips.len() == 2 && ips[0].starts_with("10.244.0.") && ips[1].starts_with("fd00:10:244::"), "{ips:?}");
+    assert_eq!(view.ip(), ips[0]);
+    let hosts = good.exec_ok("main", &["cat", "/etc/hosts"]);
+    assert!(ips.iter().all(|ip| hosts.contains(&format!("\n{ip}\tgood-e2e"))), "{hosts}");
+    assert_eq!(given().len(), 2, "{:?}", given());
+
+    std::fs::write(node.dir().join("cni/broken"), "").expect("break the network");
+    let bad = node.pod("bad", SLEEP);
+    bad.until_said("broken on purpose");
+    let tried = || bad.said().iter().filter(|line| line.contains("FailedCreatePodSandBox")).count();
+    let before = tried();
+    node.until_true("it was tried again", || tried() > before);
+    node.until_true("no address is kept for what failed", || given().len() == 2);
+    std::fs::remove_file(node.dir().join("cni/broken")).expect("mend the network");
+    bad.until_ready();
+    assert_eq!(given().len(), 4, "{:?}", given());
+    bad.remove();
+    bad.until_gone();
+    assert_eq!(given().len(), 2, "{:?}", given());
+}
+
+pub(crate) fn the_runtime_is_told_the_range() {
+    let node = with_networks(|node, text| {
+        let template = r#"{"cniVersion": "0.4.0", "name": "ranged", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
+            "ipam": {"type": "host-local", "dataDir": "DIR/cni/ipam",
+                     "ranges": [{{range $i, $range := .PodCIDRRanges}}{{if $i}}, {{end}}[{"subnet": "{{$range}}"}]{{end}}]}}]}"#;
+        let file = node.dir().join("cni/template");
+        std::fs::write(&file, template.replace("DIR", &node.dir().display().to_string())).expect("write a template");
+        let network = Path::new(node.env("CNI_CONF_DIR")).join("10-polylet.conflist");
+        std::fs::remove_file(network).expect("remove the lab's network");
+        let (before, own) = ("conf_dir = ", format!("conf_template = \"{}\"\n", file.display()));
+        text.replacen(before, &format!("{own}{before}"), 1)
+    });
+    node.append("config.yaml", "podCIDR: 10.99.7.0/24\n");
+    node.start_agent();
+    let ip = node.pod("ranged", SLEEP).until_ready().ip().to_owned();
+    assert!(ip.starts_with("10.99.7."), "{ip}");
+}
+
+pub(crate) fn host_ports(node: &Node) {
+    let one = |port: u16| {
+        format!(
+            "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {{name: main, image: busybox, command: [httpd, -f, -p, '8080', -h, /etc], ports: [{{containerPort: 8080, hostPort: {port}}}]}}"
+        )
+    };
+    let url = format!("http://{}:18080/passwd", node.env("NODE_IP"));
+    let answers = || node.inside(&["curl", "--silent", "--fail", "--max-time", "5", &url]).status.success();
+    let first = node.pod("hostport", &one(18080));
+    first.until_ready();
+    node.until_true("the port leads to the pod", answers);
+    let second = node.pod("same-hostport", &one(18080));
+    let view = second.until("it is turned away", |view| view.phase() == "Failed");
+    assert_eq!(view.status()["reason"], "NodePorts");
+    assert!(answers(), "the first one keeps the port");
+    first.remove();
+    first.until_gone();
+    assert!(!answers(), "the port leads nowhere");
+}
