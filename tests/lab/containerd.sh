@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Builds a current containerd, its shim, `ctr` and runc from the versions that containerd/go.mod pins, and prints where they are, in
-# shell syntax: `(eval "$(tests/lab/containerd.sh)" && tests/lab/node.sh up DIR)`. Needs Go, pkg-config and libseccomp (install.sh has
+# shell syntax: `(eval "$(tests/lab/containerd.sh)" && tests/lab/node.sh up DIR)`. Needs Go, pkg-config and libseccomp (`install.sh --all` has
 # them); some five minutes of CPU once, nothing when nothing has changed.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/containerd"
 cache=${POLYLET_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/polylet}
 command -v go >/dev/null || { echo "containerd: there is no Go: https://go.dev/dl has it" >&2; exit 1; }
-pkg-config --exists libseccomp || { echo "containerd: libseccomp-dev or pkg-config is missing: run tests/lab/install.sh" >&2; exit 1; }
+pkg-config --exists libseccomp || { echo "containerd: libseccomp-dev or pkg-config is missing: run tests/lab/install.sh --all" >&2; exit 1; }
 
 mkdir -p "$cache"
 exec 9>"$cache/containerd.lock"

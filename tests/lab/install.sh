@@ -4,7 +4,9 @@
 set -euo pipefail
 
 packages=(containerd runc containernetworking-plugins iptables busybox-static musl-tools iproute2 util-linux procps curl jq
-    protobuf-compiler user-mode-linux kmod pkg-config libseccomp-dev)
+    protobuf-compiler)
+# What guest.sh and containerd.sh need beyond that.
+if [[ ${1:-} == --all ]]; then packages+=(user-mode-linux kmod pkg-config libseccomp-dev); fi
 
 # Guests need the wasm target: where the pinned toolchain lacks it, Debian's compiler builds it (see wasm.sh).
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
