@@ -102,7 +102,7 @@ struct Compilations {
     host: PolicyHost,
     under_way: BTreeSet<PolicyDigest>,
     refused: HashMap<PolicyDigest, (Instant, String)>,
-    done: mpsc::Sender<(PolicyDigest, Result<(), LoadError>)>,
+    done: mpsc::Sender<(PolicyDigest, Result<(), String>)>,
 }
 
 impl Compilations {
@@ -116,16 +116,22 @@ impl Compilations {
             tracing::info!(binding = binding.name, digest = %binding.digest, "a policy is compiled");
             let (host, done) = (self.host.clone(), self.done.clone());
             let (digest, component) = (binding.digest.clone(), component.clone());
-            // Nobody listens when the agent is on its way out.
-            tokio::task::spawn_blocking(move || drop(done.blocking_send((digest, host.compile(&component)))));
+            tokio::spawn(async move {
+                let compiled = match tokio::task::spawn_blocking(move || host.compile(&component)).await {
+                    Ok(compiled) => compiled.map_err(|error| error.to_string()),
+                    Err(error) => Err(format!("compiling it ended: {error}")),
+                };
+                // Nobody listens when the agent is on its way out.
+                drop(done.send((digest, compiled)).await);
+            });
         }
         Err(LoadError::Waiting)
     }
 
-    fn ended(&mut self, digest: PolicyDigest, result: Result<(), LoadError>) {
+    fn ended(&mut self, digest: PolicyDigest, result: Result<(), String>) {
         self.under_way.remove(&digest);
-        if let Err(error) = result {
-            self.refused.insert(digest, (Instant::now(), error.to_string()));
+        if let Err(why) = result {
+            self.refused.insert(digest, (Instant::now(), why));
         }
     }
 }

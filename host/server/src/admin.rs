@@ -16,9 +16,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
+use hyper_util::rt::TokioIo;
 use polylet_core::question::Hook;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -28,6 +26,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::connection;
 use crate::exec::{self, Session};
 
 /// A client must have sent its request by then.
@@ -262,28 +261,14 @@ pub async fn serve_admin<A: Admin>(mut listener: UnixListener, path: PathBuf, ad
                 }
             },
         };
-        let (app, stop) = (app.clone(), stop.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = serve_one(stream, app) => {}
-                () = stop.cancelled() => {}
-            }
-        });
+        let app =
+            if may_ask(&stream) { app.clone() } else { Router::new().fallback(|| async { refuse(403, "only root may ask") }) };
+        tokio::spawn(connection::serve(stream, app, HEADERS_WITHIN, stop.clone(), "administration socket"));
     }
 }
 
-async fn serve_one(stream: UnixStream, app: Router) {
-    let allowed = match stream.peer_cred() {
-        Ok(peer) => peer.uid() == 0 || peer.uid() == rustix::process::geteuid().as_raw(),
-        Err(_) => false,
-    };
-    let app = if allowed { app } else { Router::new().fallback(|| async { refuse(403, "only root may ask") }) };
-    let mut server = Builder::new(TokioExecutor::new());
-    server.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN);
-    // A client that goes away in the middle harms only itself.
-    if let Err(error) = server.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(app)).await {
-        tracing::debug!(%error, "administration socket");
-    }
+fn may_ask(stream: &UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == 0 || peer.uid() == rustix::process::geteuid().as_raw())
 }
 
 async fn value(admin: Arc<dyn Admin>, what: Query) -> Response {

@@ -8,14 +8,12 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Json, Router};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Admin, Query};
+use crate::connection;
 use crate::health::{Pulse, checked, plain, rendered};
 use crate::metrics::Metrics;
 
@@ -55,16 +53,7 @@ pub async fn serve_read_only<A: Admin>(
         };
         let (app, stop) = (app.clone(), stop.clone());
         tokio::spawn(async move {
-            let mut server = Builder::new(TokioExecutor::new());
-            server.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
-            tokio::select! {
-                served = server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)) => {
-                    if let Err(error) = served {
-                        tracing::debug!(%error, "readOnlyPort");
-                    }
-                }
-                () = stop.cancelled() => {}
-            }
+            connection::serve(stream, app, IDLE, stop, "readOnlyPort").await;
             drop(place);
         });
     }
