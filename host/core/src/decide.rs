@@ -6,7 +6,7 @@
 use crate::effect::StopCause;
 use crate::id::{ContainerId, ContainerName, SandboxId};
 use crate::observed::{Container as Attempt, ContainerState, Observed};
-use crate::pod::{Container, ContainerKind, Pod, RestartPolicy};
+use crate::pod::{Container, Pod};
 use crate::restart::{RestartDecision, should_restart};
 
 mod containers;
@@ -109,8 +109,11 @@ pub fn decide(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Healt
         Need::Keep { sandbox, twins } => (sandbox, twins),
     };
     let mut run = Run { sandbox: Some(sandbox.clone()), twins, ..Run::default() };
-    if containers::restart_all(pod, have) {
+    if restart_all(pod, have) {
         return Plan::RestartAll;
+    }
+    if containers::ran_out(pod, have, health) {
+        return Plan::End(StopCause::Completed);
     }
     containers::duplicates(have, &mut run);
     containers::strays(have, &sandbox, &mut run);
@@ -134,12 +137,14 @@ pub fn sandbox_need(pod: &Pod, have: &Observed) -> Need {
     sandbox::need(pod, have)
 }
 
-/// The policy that counts for a container when there is no exit code: its own, else the pod's.
-fn policy(pod: &Pod, container: &Container) -> RestartPolicy {
-    match container.kind {
-        ContainerKind::Sidecar => RestartPolicy::Always,
-        _ => container.restart_policy.unwrap_or(pod.restart_policy),
-    }
+/// Whether an ended container asks for the whole pod's containers to be started over.
+pub(crate) fn restart_all(pod: &Pod, have: &Observed) -> bool {
+    pod.containers.iter().any(|container| {
+        have.newest(container.name.as_str()).is_some_and(|attempt| {
+            attempt.state == ContainerState::Exited
+                && should_restart(pod, container, Some(attempt.exit_code)) == RestartDecision::AllContainers
+        })
+    })
 }
 
 /// Whether an ended attempt is to be followed by another.
@@ -150,3 +155,6 @@ fn again(pod: &Pod, container: &Container, ended: &Attempt, health: &dyn Fn(&Con
 fn is_live(attempt: &Attempt) -> bool {
     matches!(attempt.state, ContainerState::Created | ContainerState::Running)
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,7 +56,7 @@ const ATTEMPTS: u32 = 3;
 
 impl ProbeWorker {
     /// A worker whose published result is `passed` at first: [`initial`], or what was remembered of this very attempt of the
-    /// container. See [`first_due`].
+    /// container. See [`next_due`].
     pub fn new(kind: ProbeKind, spec: &Probe, passed: Option<bool>, first_due: Mono) -> Self {
         Self {
             kind,
@@ -88,6 +88,11 @@ impl ProbeWorker {
     pub fn due(&self, started: bool) -> Option<Mono> {
         let wanted = !self.held && self.flight.is_none() && started == (self.kind != ProbeKind::Startup);
         wanted.then_some(self.due)
+    }
+
+    /// No attempt is due before `until`.
+    pub fn put_off(&mut self, until: Mono) {
+        self.due = self.due.max(until);
     }
 
     /// An attempt begins as the effect `id`.
@@ -160,13 +165,25 @@ pub fn initial(kind: ProbeKind) -> Option<bool> {
     }
 }
 
-/// When the first attempt is due: once the container has run for its initial delay; and while the agent is younger than a period
-/// not before a share of the period by `random`, so that an agent that comes back does not probe all at once.
-pub fn first_due(now: Mono, spec: &Probe, running_for: Duration, agent_uptime: Duration, random: u64) -> Mono {
-    let delay = spec.initial_delay.saturating_sub(running_for);
+/// When a probe of a pod that is first seen `now` begins to tick, once a period, whether or not its container runs: at once; but where
+/// the agent is younger than a period, after a share of the period by `random`, so that an agent that comes back does not probe all at
+/// once.
+pub fn first_tick(now: Mono, spec: &Probe, agent_uptime: Duration, random: u64) -> Mono {
     let young = agent_uptime < spec.period;
     let jitter = if young { random.checked_rem(millis(spec.period)).unwrap_or(0) } else { 0 };
-    now + delay.max(Duration::from_millis(jitter))
+    now + Duration::from_millis(jitter)
+}
+
+/// When the next attempt is due of a container that has run for so long, of a probe that ticks since `first`: at the first tick after
+/// the initial delay. Readiness is not kept waiting for a tick.
+pub fn next_due(now: Mono, kind: ProbeKind, spec: &Probe, running_for: Duration, first: Mono) -> Mono {
+    let earliest = now + spec.initial_delay.saturating_sub(running_for);
+    if kind == ProbeKind::Readiness || earliest <= first {
+        return earliest.max(first);
+    }
+    let period = millis(spec.period).max(1);
+    let ticks = millis(earliest.since(first)).div_ceil(period);
+    first + Duration::from_millis(ticks.saturating_mul(period))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::config::Config;
+use crate::observed::{Container, ContainerState, Sandbox, SandboxState};
 use crate::pod::{Pod, Source};
 use crate::question::restart::Bounds;
 use crate::record::PodRecord;
@@ -34,6 +35,57 @@ pub(crate) fn record(pod: &Pod) -> PodRecord {
         over: false,
         placement: None,
         containers: BTreeMap::new(),
+    }
+}
+
+/// A sandbox of the pods' network, made at 6 s.
+pub(crate) fn sandbox(id: &str, ready: bool) -> Sandbox {
+    Sandbox {
+        id: id.into(),
+        attempt: 0,
+        state: if ready { SandboxState::Ready } else { SandboxState::NotReady },
+        created: Wall(6_000),
+        ips: vec!["10.1.0.7".into()],
+        has_network: true,
+        trouble: None,
+        host_network: false,
+        runtime_handler: String::new(),
+    }
+}
+
+/// An attempt of a container in the sandbox `s1`: `a=run`, `a#2=137`, `b=made`, `c=lost`; its id is `a-2`.
+pub(crate) fn attempt(word: &str) -> Container {
+    let (name, state) = word.split_once('=').unwrap();
+    let (name, number) = name.split_once('#').unwrap_or((name, "0"));
+    let number: u32 = number.parse().unwrap();
+    let code: i32 = state.parse().unwrap_or(0);
+    let (state, reason) = match state {
+        "run" => (ContainerState::Running, ""),
+        "made" => (ContainerState::Created, ""),
+        "lost" => (ContainerState::Unknown, ""),
+        _ => (ContainerState::Exited, if code == 0 { "Completed" } else { "Error" }),
+    };
+    let from = Wall(10_250 + u64::from(number) * 10_000);
+    Container {
+        id: format!("{name}-{number}").as_str().into(),
+        name: name.into(),
+        sandbox: "s1".into(),
+        attempt: number,
+        state,
+        created: from,
+        started: (state != ContainerState::Created).then_some(from),
+        finished: (state == ContainerState::Exited).then_some(from + Duration::from_secs(5)),
+        exit_code: code,
+        reason: reason.into(),
+        message: String::new(),
+        image: "docker.io/library/img:1".into(),
+        image_ref: "img@sha256:00".into(),
+        hash: String::new(),
+        annotations: BTreeMap::new(),
+        pre_stop: None,
+        stop_signal: None,
+        recursively_read_only: Default::default(),
+        user: None,
     }
 }
 

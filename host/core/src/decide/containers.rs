@@ -4,9 +4,9 @@ use crate::effect::StopCause;
 use crate::id::{ContainerId, SandboxId};
 use crate::observed::{Container as Attempt, ContainerState, Observed};
 use crate::pod::{Container, ContainerKind, Pod, RestartPolicy};
-use crate::restart::{RestartDecision, should_restart};
+use crate::restart::effective_policy;
 
-use super::{From, Health, Kill, Run, Start, again, is_live, policy};
+use super::{From, Health, Kill, Run, Start, again, is_live};
 
 /// How far the init containers are.
 pub(super) enum Init {
@@ -18,14 +18,15 @@ pub(super) enum Init {
     Failed,
 }
 
-/// Whether an ended container asks for the whole pod's containers to be started over.
-pub(super) fn restart_all(pod: &Pod, have: &Observed) -> bool {
-    pod.containers.iter().any(|container| {
-        have.newest(container.name.as_str()).is_some_and(|attempt| {
-            attempt.state == ContainerState::Exited
-                && should_restart(pod, container, Some(attempt.exit_code)) == RestartDecision::AllContainers
-        })
-    })
+/// The app containers have all ended for good, and no sidecar runs or is still to run for the first time: the pod is through, whatever
+/// it would take to get a sidecar going again.
+pub(super) fn ran_out(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Health) -> bool {
+    let ended = |container: &Container| {
+        let newest = have.newest(container.name.as_str())?;
+        (newest.state == ContainerState::Exited).then_some(newest)
+    };
+    pod.app_containers().all(|app| ended(app).is_some_and(|attempt| !again(pod, app, attempt, health)))
+        && pod.of_kind(ContainerKind::Sidecar).all(|sidecar| ended(sidecar).is_some())
 }
 
 /// Of one name, one attempt lives: the running one, the newest, the one made first. Others are late twins.
@@ -87,13 +88,12 @@ pub(super) fn init(
     let mut next = Vec::new();
     for (i, container) in inits.iter().enumerate().rev() {
         let sidecar = container.kind == ContainerKind::Sidecar;
-        let newest = live_or_newest(have, container.name.as_str(), sandbox);
-        for old in have.of(container.name.as_str()) {
-            if newest.is_none_or(|n| n.id != old.id) && !is_live(old) {
-                run.prune.push(old.id.clone());
-            }
-        }
-        let Some(attempt) = newest else {
+        let name = container.name.as_str();
+        // The one that ended last stays, with its log: what comes after it may be asked how it went.
+        let dead = |a: &&Attempt| !is_live(a);
+        let last = have.of(name).filter(dead).find(|a| a.sandbox == *sandbox).map(|a| &a.id);
+        run.prune.extend(have.of(name).filter(dead).filter(|a| last != Some(&a.id)).map(|a| a.id.clone()));
+        let Some(attempt) = live_or_newest(have, name, sandbox) else {
             if decided && sidecar {
                 next.push(start(container, From::Nothing));
             }
@@ -104,10 +104,10 @@ pub(super) fn init(
         }
         let mut passed = false;
         match attempt.state {
-            ContainerState::Created => next.push(start(container, From::Created(attempt.id.clone()))),
+            ContainerState::Created => next.extend(start_made(container, attempt, run)),
             ContainerState::Unknown => {
                 run.kill.push(kill(attempt, StopCause::UnknownState, "is in \"unknown\" state"));
-                if !sidecar && policy(pod, container) == RestartPolicy::Never {
+                if effective_policy(pod, container) == RestartPolicy::Never {
                     return Init::Failed;
                 }
             }
@@ -115,13 +115,13 @@ pub(super) fn init(
             ContainerState::Running => {
                 let found = health(&attempt.id);
                 if found.not_started {
-                    run.kill.push(probe_kill(attempt, StopCause::NotStarted, true));
+                    run.kill.push(kill_sidecar(attempt, StopCause::NotStarted, "failed startup probe"));
                 } else if found.started {
                     passed = true;
                     if attempt.hash != container.hash {
-                        run.kill.push(definition_kill(attempt, true));
+                        run.kill.push(kill_sidecar(attempt, StopCause::DefinitionChanged, "definition changed"));
                     } else if found.unhealthy {
-                        run.kill.push(probe_kill(attempt, StopCause::Unhealthy, true));
+                        run.kill.push(kill_sidecar(attempt, StopCause::Unhealthy, "failed liveness probe"));
                     }
                 }
             }
@@ -173,11 +173,14 @@ pub(super) fn apps(
             continue;
         };
         let here = attempt.sandbox == *sandbox;
-        let never = policy(pod, container) == RestartPolicy::Never;
+        let never = effective_policy(pod, container) == RestartPolicy::Never;
         match attempt.state {
-            ContainerState::Created if here => run.start.push(start(container, From::Created(attempt.id.clone()))),
-            // Being removed: see `strays`.
-            ContainerState::Created => kept = true,
+            ContainerState::Created => {
+                kept = true;
+                // One of another sandbox is being removed: see `strays`.
+                let made = if here { start_made(container, attempt, run) } else { None };
+                run.start.extend(made);
+            }
             ContainerState::Unknown => {
                 run.kill.push(kill(attempt, StopCause::UnknownState, "is in \"unknown\" state"));
                 kept = true;
@@ -193,11 +196,11 @@ pub(super) fn apps(
                 if !here {
                     // Being stopped: see `strays`.
                 } else if attempt.hash != container.hash {
-                    run.kill.push(definition_kill(attempt, true));
+                    run.kill.push(kill_app(attempt, StopCause::DefinitionChanged, "definition changed", true));
                 } else if found.unhealthy {
-                    run.kill.push(probe_kill(attempt, StopCause::Unhealthy, !never));
+                    run.kill.push(kill_app(attempt, StopCause::Unhealthy, "failed liveness probe", !never));
                 } else if found.not_started {
-                    run.kill.push(probe_kill(attempt, StopCause::NotStarted, !never));
+                    run.kill.push(kill_app(attempt, StopCause::NotStarted, "failed startup probe", !never));
                 }
             }
         }
@@ -215,6 +218,15 @@ fn start(container: &Container, from: From) -> Start {
     Start { name: container.name.clone(), from }
 }
 
+/// The start of one that is made; one that was made after another definition is removed instead.
+fn start_made(container: &Container, attempt: &Attempt, run: &mut Run) -> Option<Start> {
+    if attempt.hash == container.hash {
+        return Some(start(container, From::Created(attempt.id.clone())));
+    }
+    run.prune.push(attempt.id.clone());
+    None
+}
+
 fn kill(attempt: &Attempt, cause: StopCause, what: &str) -> Kill {
     let message = match cause {
         StopCause::UnknownState => format!("Container is {}, try killing it before restart", what.trim_start_matches("is ")),
@@ -223,17 +235,13 @@ fn kill(attempt: &Attempt, cause: StopCause, what: &str) -> Kill {
     Kill { id: attempt.id.clone(), name: attempt.name.clone(), cause, message }
 }
 
-fn definition_kill(attempt: &Attempt, restart: bool) -> Kill {
-    let message = format!("Container {} definition changed{}", attempt.name, suffix(restart));
-    Kill { id: attempt.id.clone(), name: attempt.name.clone(), cause: StopCause::DefinitionChanged, message }
-}
-
-fn probe_kill(attempt: &Attempt, cause: StopCause, restart: bool) -> Kill {
-    let probe = if cause == StopCause::Unhealthy { "liveness" } else { "startup" };
-    let message = format!("Container {} failed {probe} probe{}", attempt.name, suffix(restart));
+fn kill_app(attempt: &Attempt, cause: StopCause, what: &str, restart: bool) -> Kill {
+    let then = if restart { ", will be restarted" } else { "" };
+    let message = format!("Container {} {what}{then}", attempt.name);
     Kill { id: attempt.id.clone(), name: attempt.name.clone(), cause, message }
 }
 
-fn suffix(restart: bool) -> &'static str {
-    if restart { ", will be restarted" } else { "" }
+fn kill_sidecar(attempt: &Attempt, cause: StopCause, what: &str) -> Kill {
+    let message = format!("Init container {} {what}", attempt.name);
+    Kill { id: attempt.id.clone(), name: attempt.name.clone(), cause, message }
 }

@@ -6,6 +6,7 @@
 use crate::id::{ContainerId, ContainerName, SandboxId};
 use crate::observed::{ContainerState, Observed, Sandbox, SandboxState};
 use crate::pod::{Container, Pod, RestartPolicy};
+use crate::restart::effective_policy;
 
 use super::{Health, again};
 
@@ -68,7 +69,7 @@ pub(super) fn worth(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) ->
             // Still there, or never made: it will have to be started in the new sandbox.
             Some(attempt) => {
                 ever = true;
-                let never = super::policy(pod, container) == RestartPolicy::Never;
+                let never = effective_policy(pod, container) == RestartPolicy::Never;
                 if !(never && attempt.started.is_some()) {
                     return true;
                 }

@@ -61,11 +61,11 @@ impl Node {
         // What nobody declares and runs all the same is of a source that has not been heard, or is about to be ended; whose it is, shows
         // only a look at it.
         let may_be_declared = |other: &PodUid, w: &Worker| {
-            let may_run = w.last_seen().is_none_or(|have| !have.is_empty());
+            let may_run = !let_go(w) && w.last_seen().is_none_or(|have| !have.is_empty());
             let is_it = same(w) || !self.shared.heard && w.record.name.is_empty();
             may_run && is_it && self.desired.get(other).is_none()
         };
-        let holds = |w: &Worker| same(w) && !matches!(w.life, Life::Queued | Life::Finished);
+        let holds = |w: &Worker| same(w) && w.life != Life::Queued && !let_go(w);
         self.workers.iter().any(|(other, w)| other != uid && (holds(w) || may_be_declared(other, w)))
     }
 
@@ -75,7 +75,7 @@ impl Node {
         let others: Vec<&Pod> = self
             .workers
             .iter()
-            .filter(|(other, w)| *other != uid && !matches!(w.life, Life::Queued | Life::Finished | Life::Removing))
+            .filter(|(other, w)| *other != uid && w.life != Life::Queued && !let_go(w))
             .filter_map(|(_, w)| w.pod.as_deref())
             .collect();
         let max = u64::from(config.max_pods);
@@ -119,6 +119,11 @@ impl Node {
         }
         None
     }
+}
+
+/// Nothing of it runs, and its address is given back: what is left to be removed is in nobody's way.
+fn let_go(worker: &Worker) -> bool {
+    matches!(worker.life, Life::Finished | Life::Removing)
 }
 
 /// Upstream's names of a size of huge pages: the resource, and the reason when it is short. Linux has no other sizes on the

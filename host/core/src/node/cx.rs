@@ -177,11 +177,6 @@ impl Shared {
         self.last_id += 1;
         EffectId(self.last_id)
     }
-
-    /// Takes a pod's pulls out of the queue.
-    pub(super) fn unqueue(&mut self, pod: &PodUid) {
-        self.pulls.queue.retain(|(uid, _)| uid != pod);
-    }
 }
 
 /// A record shared with the performer, only when it differs from what was stored last.

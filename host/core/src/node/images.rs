@@ -75,6 +75,9 @@ impl Worker {
     }
 
     fn get(&mut self, cx: &mut Cx<'_>, want: &Wanted) -> Option<Image> {
+        if !self.pulls.contains_key(&want.key) && self.another_gets(want) {
+            return None;
+        }
         match self.pulls.get(&want.key) {
             Some(Pull::Ready(image)) => return Some(image.clone()),
             Some(Pull::Inspecting(_) | Pull::Pulling { .. } | Pull::Asking { .. }) => return None,
@@ -104,6 +107,14 @@ impl Worker {
         None
     }
 
+    /// The pod is getting this image already, for something else: there will be nothing to pull.
+    fn another_gets(&self, want: &Wanted) -> bool {
+        let same = |key: &ImageKey| {
+            self.pod.as_ref().and_then(|pod| Wanted::find(pod, key)).is_some_and(|other| other.spec.image == want.spec.image)
+        };
+        want.spec.pull_policy != PullPolicy::Always && self.pulls.iter().any(|(key, pull)| pull.in_progress() && same(key))
+    }
+
     /// No registry and no runtime can know such an image; only a changed spec mends it.
     fn image_has_no_name(&mut self, cx: &mut Cx<'_>, want: &Wanted) {
         let (container, image) = (&want.spec, &want.spec.image);
@@ -111,7 +122,7 @@ impl Worker {
             "Failed to apply default image tag \"{image}\": couldn't parse image name \"{image}\": invalid reference format"
         );
         self.say(cx, Some(&container.name), true, "InspectFailed", text.clone());
-        self.not_started(cx, &container.name, "InvalidImageName", text);
+        self.without_image(cx, &container.name, "InvalidImageName", text);
         self.pulls.insert(want.key.clone(), Pull::Backoff { until: cx.now.mono + MUCH_LATER });
     }
 
@@ -132,20 +143,20 @@ impl Worker {
             Ok(_) if container.pull_policy == PullPolicy::Never => {
                 let text = format!("Container image \"{image}\" is not present with pull policy of Never");
                 self.say(cx, Some(name), true, "ErrImageNeverPull", text.clone());
-                self.not_started(cx, name, "ErrImageNeverPull", text);
+                self.without_image(cx, name, "ErrImageNeverPull", text);
                 self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER });
             }
             Ok(_) => self.queue_pull(cx, &want),
             Err(error) if error.kind == CallErrorKind::InvalidImageName => {
                 let text = format!("Failed to apply default image tag \"{image}\": {}", error.message);
                 self.say(cx, Some(name), true, "InspectFailed", text.clone());
-                self.not_started(cx, name, "InvalidImageName", text);
+                self.without_image(cx, name, "InvalidImageName", text);
                 self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER });
             }
             Err(error) => {
                 let text = format!("Failed to inspect image \"{image}\": {}", error.message);
                 self.say(cx, Some(name), true, "InspectFailed", text.clone());
-                self.not_started(cx, name, "ImageInspectError", text);
+                self.without_image(cx, name, "ImageInspectError", text);
                 self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER });
             }
         }
@@ -187,8 +198,7 @@ impl Worker {
         let (name, image) = (&want.key.container, &want.spec.image);
         let (reason, message) = pull_failure(image, error);
         self.say(cx, Some(name), true, "Failed", format!("Failed to pull image \"{image}\": {}", error.message));
-        self.say(cx, Some(name), true, "Failed", format!("Error: {reason}"));
-        self.not_started(cx, name, reason, message.clone());
+        self.without_image(cx, name, reason, message.clone());
         self.pulls.insert(want.key.clone(), Pull::Asking { reason, error: message });
         self.ask_after_failure(cx, &want.spec, Cause::ImagePullFailed);
     }
@@ -202,7 +212,7 @@ impl Worker {
             let Pull::Asking { reason, error } = pull else { continue };
             let text = format!("Back-off pulling image \"{}\"", want.spec.image);
             self.say(cx, Some(&container.name), false, "BackOff", text.clone());
-            self.not_started(cx, &container.name, "ImagePullBackOff", format!("{text}: {reason}: {error}"));
+            self.without_image(cx, &container.name, "ImagePullBackOff", format!("{text}: {reason}: {error}"));
             let until = cx.now.mono + delay;
             cx.wake_at(until);
             self.pulls.insert(key, Pull::Backoff { until });
@@ -248,6 +258,12 @@ impl Worker {
         }
     }
 
+    /// A container cannot be started because of its image: told as upstream tells every failed start, by the reason alone.
+    fn without_image(&mut self, cx: &mut Cx<'_>, name: &ContainerName, reason: &'static str, message: String) {
+        self.say(cx, Some(name), true, "Failed", format!("Error: {reason}"));
+        self.not_started(cx, name, reason, message);
+    }
+
     /// A container cannot be started for now: shown, and counted.
     pub(super) fn not_started(
         &mut self,
@@ -267,16 +283,30 @@ impl Worker {
         self.status_due = true;
     }
 
+    /// The spec has changed: what was got, looked for, pulled or waited for under another reference is let go.
+    pub(super) fn drop_other_images(&mut self, cx: &mut Cx<'_>, before: &Pod, now: &Pod) {
+        let reference = |pod, key| Wanted::find(pod, key).map(|want| want.spec.image);
+        let other: Vec<ImageKey> =
+            self.pulls.keys().filter(|key| reference(before, key) != reference(now, key)).cloned().collect();
+        for key in &other {
+            self.waiting.remove(&key.container);
+        }
+        self.drop_some_pulls(cx, &other);
+    }
+
     /// Lets every pull and look for an image go.
     pub(super) fn drop_pulls(&mut self, cx: &mut Cx<'_>) {
-        for pull in self.pulls.values() {
-            match pull {
-                Pull::Pulling { id, .. } | Pull::Inspecting(id) => cx.cancel(*id),
-                _ => {}
+        let all: Vec<ImageKey> = self.pulls.keys().cloned().collect();
+        self.drop_some_pulls(cx, &all);
+    }
+
+    fn drop_some_pulls(&mut self, cx: &mut Cx<'_>, keys: &[ImageKey]) {
+        for key in keys {
+            if let Some(Pull::Pulling { id, .. } | Pull::Inspecting(id)) = self.pulls.remove(key) {
+                cx.cancel(id);
             }
         }
-        self.pulls.clear();
-        cx.shared.unqueue(&self.uid);
+        cx.shared.pulls.queue.retain(|(uid, key)| *uid != self.uid || !keys.contains(key));
         if let Some((next, _)) = cx.shared.pulls.queue.front() {
             cx.touched.insert(next.clone());
         }

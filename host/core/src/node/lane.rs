@@ -86,13 +86,15 @@ impl Worker {
         self.lane.is_none() && self.hold.is_none_or(|until| cx.reached(until))
     }
 
-    /// What will be started first needs its image: begun beside the sandbox.
+    /// What will be started first needs its image: begun beside the sandbox. What has run before may have to wait, or not run again.
     fn fetch_first_images(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>) {
         let first: Vec<Container> = match pod.init_containers().next() {
             Some(init) => vec![init.clone()],
             None => pod.app_containers().cloned().collect(),
         };
-        for container in first {
+        let ran =
+            |container: &Container| self.record.containers.get(&container.name).is_some_and(|known| known.attempt.is_some());
+        for container in first.into_iter().filter(|container| !ran(container)).collect::<Vec<_>>() {
             self.image(cx, &container);
             self.mounted_images(cx, &container);
         }

@@ -11,14 +11,15 @@ use crate::decide::{Plan, Run, decide};
 use crate::effect::{Act, Effect, StopCause};
 use crate::id::{ContainerId, SandboxId};
 use crate::observed::{Container, ContainerState, Observed, SandboxState};
-use crate::pod::{ContainerKind, Pod, ProbeKind};
+use crate::pod::{Pod, ProbeKind, RestartPolicy, Source};
 use crate::question::restart::{Cause, Termination};
 use crate::record::{End, Ended, Stop};
-use crate::restart::{RestartDecision, should_restart};
+use crate::restart::{RestartDecision, backoff_key, effective_policy, should_restart};
 use crate::status::{Inputs, status, unchanged};
 
 use super::cx::{Cx, What, changed};
 use super::lane::LATER;
+use super::stops::Stopping;
 use super::worker::{Life, Place, Worker};
 
 /// Attempts kept in a container's history.
@@ -39,6 +40,12 @@ impl Worker {
     pub(super) fn advance(&mut self, cx: &mut Cx<'_>, wanted: Option<&Arc<Pod>>) -> After {
         let begun = cx.out.len();
         if !cx.shared.runtime_up || (!cx.shared.heard && wanted.is_none()) {
+            // What answers by itself is still asked: who is ready does not hang on the runtime.
+            if self.life == Life::Running
+                && let Some(pod) = self.pod.clone()
+            {
+                self.tend_probes(cx, &pod);
+            }
             self.look(cx);
             self.publish(cx);
             if self.stored.is_some() {
@@ -77,13 +84,16 @@ impl Worker {
                 if self.pod.as_ref() != Some(pod) {
                     let fields = |pod: &Arc<Pod>| (pod.labels.clone(), pod.annotations.clone());
                     self.files_due |= self.pod.as_ref().map(fields) != Some(fields(pod));
-                    self.pod = Some(pod.clone());
+                    if let Some(before) = self.pod.replace(pod.clone()) {
+                        self.edited(cx, &before, pod);
+                    }
                     self.status_due = true;
                 }
                 if let Some(deletion) = pod.deletion {
                     let grace = deletion.grace.unwrap_or(pod.grace);
                     self.end(cx, StopCause::Deleted, grace);
                 }
+                self.end_if_told_so(cx, pod);
             }
             None => match self.life {
                 Life::Queued if self.have_nothing() => return After::Forget,
@@ -104,6 +114,32 @@ impl Worker {
             },
         }
         After::Keep
+    }
+
+    /// Waits that belong to another image or to other resources are over: see [`backoff_key`].
+    fn edited(&mut self, cx: &mut Cx<'_>, before: &Pod, now: &Pod) {
+        self.drop_other_images(cx, before, now);
+        for container in &now.containers {
+            let same = before.container(container.name.as_str()).is_none_or(|old| backoff_key(old) == backoff_key(container));
+            if !same && self.restarts.remove(&container.name).is_some() {
+                self.waiting.remove(&container.name);
+            }
+        }
+    }
+
+    /// What the API calls ended is not kept running, and not begun.
+    fn end_if_told_so(&mut self, cx: &mut Cx<'_>, pod: &Pod) {
+        let Some(told) = pod.object.status.as_ref().filter(|_| pod.source == Source::Api && self.life < Life::Stopping) else {
+            return;
+        };
+        let succeeded = match told.phase.as_deref() {
+            Some("Succeeded") => true,
+            Some("Failed") => false,
+            _ => return,
+        };
+        let end = End { succeeded, reason: told.reason.clone(), message: told.message.clone() };
+        self.record.end.get_or_insert(end);
+        self.end(cx, StopCause::Completed, pod.grace);
     }
 
     fn have_nothing(&self) -> bool {
@@ -252,12 +288,16 @@ impl Worker {
                 self.stop(cx, attempt, cause, format!("Stopping container {}", attempt.name), grace);
             }
         }
-        if have.containers.iter().any(Self::runs) || !self.stops.is_empty() {
+        let running = have.containers.iter().any(Self::runs) || !self.stops.is_empty();
+        // The runtime ends with a sandbox what it could not end by itself.
+        let refused = !self.stops.is_empty() && self.stops.values().all(Stopping::was_refused);
+        if running && !refused || self.lane.is_some() {
             return false;
         }
         let sandboxes: Vec<SandboxId> = have.sandboxes.iter().map(|s| s.id.clone()).collect();
         self.stop_sandboxes(cx, &sandboxes);
-        sandboxes.iter().all(|id| self.stopped_sandboxes.contains(id))
+        !running
+            && sandboxes.iter().all(|id| self.stopped_sandboxes.contains(id))
             && have.sandboxes.iter().all(|s| s.state != SandboxState::Ready)
     }
 
@@ -272,7 +312,8 @@ impl Worker {
                 false
             }
             Some(stop) => {
-                stop.grace_seconds = seconds;
+                // Counted from now: a whole one, as upstream gives it.
+                (stop.grace_seconds, stop.since) = (seconds, cx.now.wall);
                 if is_removal(cause) {
                     stop.cause = cause;
                 }
@@ -324,7 +365,7 @@ impl Worker {
         self.note_exits(&have);
         let cause = self.record.stop.as_ref().map_or(StopCause::Removed, |s| s.cause);
         let grace = self.grace_left(cx);
-        if !self.quiet(cx, &have, cause, grace) || self.lane.is_some() {
+        if !self.quiet(cx, &have, cause, grace) {
             return;
         }
         let keys: Vec<_> = self.probes.keys().cloned().collect();
@@ -533,9 +574,8 @@ fn is_removal(cause: StopCause) -> bool {
 
 /// Whether a kill is to be followed by a start whatever the exit code will be.
 fn must_follow(pod: &Pod, attempt: &Container, cause: StopCause) -> bool {
-    let never = pod.container(attempt.name.as_str()).is_none_or(|c| {
-        c.kind != ContainerKind::Sidecar && c.restart_policy.unwrap_or(pod.restart_policy) == crate::pod::RestartPolicy::Never
-    });
+    let container = pod.container(attempt.name.as_str());
+    let never = container.is_none_or(|c| effective_policy(pod, c) == RestartPolicy::Never);
     match cause {
         StopCause::DefinitionChanged | StopCause::UnknownState => true,
         StopCause::Unhealthy | StopCause::NotStarted => !never,

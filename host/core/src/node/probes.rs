@@ -9,12 +9,12 @@ use crate::effect::Act;
 use crate::event::{CallError, Outcome};
 use crate::id::{ContainerId, ContainerName, EffectId};
 use crate::observed::ContainerState;
-use crate::pod::{ContainerKind, Pod, ProbeKind};
-use crate::probe::{Change, ProbeWorker, first_due};
+use crate::pod::{Container, ContainerKind, Pod, ProbeKind};
+use crate::probe::{Change, ProbeWorker, first_tick, next_due};
 use crate::question::probe::{self, Meaning};
 use crate::question::{Body, Question};
 use crate::record::ProbeRecord;
-use crate::time::{Wall, millis};
+use crate::time::{Mono, Wall, millis};
 
 use super::asks::Target;
 use super::cx::{Cx, What};
@@ -27,6 +27,7 @@ impl Worker {
     /// Keeps one prober for each declared probe of each running attempt, and begins the attempts that are due. While the pod ends,
     /// readiness is still looked after.
     pub(super) fn tend_probes(&mut self, cx: &mut Cx<'_>, pod: &Pod) {
+        self.begin_ticking(cx, pod);
         let Some(have) = self.last_seen() else { return };
         let mut wanted: Vec<(ContainerName, ProbeKind, ContainerId, Option<Wall>)> = Vec::new();
         for container in pod.containers.iter().filter(|c| matches!(c.kind, ContainerKind::App | ContainerKind::Sidecar)) {
@@ -55,6 +56,29 @@ impl Worker {
         }
     }
 
+    /// Probes tick from the first look at a pod on, whatever becomes of its containers.
+    fn begin_ticking(&mut self, cx: &mut Cx<'_>, pod: &Pod) {
+        let uptime = cx.now.mono.since(cx.shared.born.mono);
+        for container in &pod.containers {
+            for (kind, spec) in ProbeKind::ALL.into_iter().filter_map(|kind| Some((kind, container.probes.get(kind)?))) {
+                self.ticks.entry((container.name.clone(), kind)).or_insert_with(|| {
+                    let random = cx.shared.rng.below(u64::MAX);
+                    first_tick(cx.now.mono, spec, uptime, random)
+                });
+            }
+        }
+    }
+
+    /// A container has started: its liveness is looked at from the next tick on.
+    fn liveness_from_now(&mut self, now: Mono, container: &Container) {
+        let key = (container.name.clone(), ProbeKind::Liveness);
+        let spec = container.probes.liveness.as_ref();
+        if let (Some(spec), Some(first), Some(probing)) = (spec, self.ticks.get(&key), self.probes.get_mut(&key)) {
+            // The initial delay was counted from the start of the container.
+            probing.worker.put_off(next_due(now, ProbeKind::Liveness, spec, spec.initial_delay, *first));
+        }
+    }
+
     fn begin_probing(
         &mut self,
         cx: &mut Cx<'_>,
@@ -74,10 +98,8 @@ impl Worker {
         };
         let passed = passed.or(crate::probe::initial(kind));
         let running_for = started.map_or(Duration::ZERO, |s| cx.now.wall.since(s));
-        let uptime = cx.now.mono.since(cx.shared.born.mono);
-        let random = cx.shared.rng.below(u64::MAX);
-        let first = first_due(cx.now.mono, spec, running_for, uptime, random);
-        let worker = ProbeWorker::new(kind, spec, passed, first);
+        let first = self.ticks.get(&(name.clone(), kind)).copied().unwrap_or(cx.now.mono);
+        let worker = ProbeWorker::new(kind, spec, passed, next_due(cx.now.mono, kind, spec, running_for, first));
         let probing =
             Probing { id, worker, passed, asking: false, first_failure: None, grace: None, attempts: 0, history: Vec::new() };
         self.probes.insert((name.clone(), kind), probing);
@@ -182,6 +204,13 @@ impl Worker {
             self.status_due = true;
         }
         let passed = probing.passed;
+        if published == Some(true)
+            && key.1 == ProbeKind::Startup
+            && let Some(pod) = self.pod.clone()
+            && let Some(container) = pod.container(key.0.as_str())
+        {
+            self.liveness_from_now(cx.now.mono, container);
+        }
         if published.is_some() {
             self.note_probe(&key, id, passed);
         }

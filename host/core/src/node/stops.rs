@@ -35,8 +35,15 @@ enum Stage {
     Ordered,
     /// The runtime was told.
     Told(EffectId),
-    /// It answered, well or not: told again if the container still runs by then.
-    Answered { retry: Mono },
+    /// It answered: told again if the container still runs by then.
+    Answered { retry: Mono, refused: bool },
+}
+
+impl Stopping {
+    /// The runtime could not do it.
+    pub(super) fn was_refused(&self) -> bool {
+        matches!(self.stage, Stage::Answered { refused: true, .. })
+    }
 }
 
 impl Worker {
@@ -83,7 +90,7 @@ impl Worker {
         if stop.stage != Stage::Told(effect) {
             return;
         }
-        stop.stage = Stage::Answered { retry: cx.now.mono + RETRY };
+        stop.stage = Stage::Answered { retry: cx.now.mono + RETRY, refused: result.is_err() };
         if let Err(error) = result
             && self.life == Life::Stopping
         {
@@ -110,7 +117,7 @@ impl Worker {
             let Some(stop) = self.stops.get_mut(&id) else { continue };
             let due = match stop.stage {
                 Stage::Ordered => !blocked || cx.reached(stop.deadline),
-                Stage::Answered { retry } => cx.reached(retry),
+                Stage::Answered { retry, .. } => cx.reached(retry),
                 Stage::PreStop(_) | Stage::Told(_) => false,
             };
             if due {

@@ -9,7 +9,7 @@ use crate::observed::{ContainerState, Observed, SandboxState};
 
 use super::cx::{Cx, What};
 use super::lane::LATER;
-use super::worker::Worker;
+use super::worker::{Life, Worker};
 
 impl Worker {
     /// Removes attempts, unless their removal is under way.
@@ -103,8 +103,12 @@ impl Worker {
 
     pub(super) fn sandbox_stopped(&mut self, cx: &mut Cx<'_>, id: &SandboxId, result: Result<(), CallError>) {
         self.stopping_sandboxes.remove(id);
-        if result.is_ok() {
-            self.stopped_sandboxes.insert(id.clone());
+        match &result {
+            Ok(()) => drop(self.stopped_sandboxes.insert(id.clone())),
+            Err(error) if self.life == Life::Stopping => {
+                self.say(cx, None, true, "FailedKillPod", format!("error killing pod: {error}"));
+            }
+            Err(_) => {}
         }
         self.later_if_failed(cx, result);
     }

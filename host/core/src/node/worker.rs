@@ -173,6 +173,8 @@ pub(super) struct Worker {
     pub(super) unstarted: BTreeMap<ContainerName, ContainerId>,
     pub(super) restarting_all: bool,
     pub(super) probes: BTreeMap<(ContainerName, ProbeKind), Probing>,
+    /// Since when each declared probe ticks.
+    pub(super) ticks: BTreeMap<(ContainerName, ProbeKind), Mono>,
     pub(super) waiting: BTreeMap<ContainerName, Waiting>,
     pub(super) status: Option<Arc<v1::PodStatus>>,
     pub(super) status_due: bool,
@@ -225,6 +227,7 @@ impl Worker {
             unstarted: BTreeMap::new(),
             restarting_all: false,
             probes: BTreeMap::new(),
+            ticks: BTreeMap::new(),
             waiting: BTreeMap::new(),
             status: None,
             status_due: true,

@@ -135,13 +135,30 @@ fn one_attempt_at_a_time() {
 }
 
 #[test]
-fn the_first_attempt_waits_for_the_initial_delay_and_the_jitter() {
-    let due = |running_for, uptime, random| {
-        first_due(Mono(100), &spec(1, 3), Duration::from_secs(running_for), Duration::from_secs(uptime), random).0
-    };
-    assert_eq!(due(0, 60, 7_777), 5_100);
-    assert_eq!(due(3, 60, 7_777), 2_100);
-    assert_eq!(due(9, 60, 7_777), 100);
-    assert_eq!(due(9, 9, 17_777), 7_877);
-    assert_eq!(due(0, 9, 1_000), 5_100);
+fn a_young_agent_spreads_its_probes() {
+    let first = |uptime, random| first_tick(Mono(100), &spec(1, 3), Duration::from_secs(uptime), random).0;
+    assert_eq!(first(60, 7_777), 100);
+    assert_eq!(first(10, 7_777), 100);
+    assert_eq!(first(9, 17_777), 7_877);
+}
+
+#[test]
+fn the_first_attempt_comes_at_the_first_tick_after_the_initial_delay() {
+    let due = |kind, now, running_for| next_due(Mono(now), kind, &spec(1, 3), Duration::from_secs(running_for), Mono(1_000)).0;
+    assert_eq!(due(ProbeKind::Liveness, 2_000, 0), 11_000);
+    assert_eq!(due(ProbeKind::Liveness, 2_000, 9), 11_000);
+    assert_eq!(due(ProbeKind::Startup, 6_001, 0), 21_000);
+    assert_eq!(due(ProbeKind::Startup, 6_000, 0), 11_000, "the tick at which the delay ends");
+    assert_eq!(due(ProbeKind::Liveness, 21_000, 5), 21_000);
+    assert_eq!(due(ProbeKind::Readiness, 6_001, 0), 11_001, "readiness waits for no tick");
+    assert_eq!(due(ProbeKind::Readiness, 500, 9), 1_000, "but for the first one");
+    assert_eq!(due(ProbeKind::Liveness, 500, 9), 1_000);
+}
+
+#[test]
+fn what_was_due_is_put_off() {
+    let mut worker = ProbeWorker::new(ProbeKind::Liveness, &spec(1, 3), Some(true), Mono(1_000));
+    worker.put_off(Mono(11_000));
+    worker.put_off(Mono(4_000));
+    assert_eq!(worker.due(true), Some(Mono(11_000)));
 }

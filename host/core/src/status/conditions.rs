@@ -2,11 +2,12 @@
 
 use k8s_openapi::api::core::v1;
 
+use crate::decide::restart_all;
 use crate::effect::StopCause;
 use crate::pod::{ContainerKind, RestartAction};
 
 use super::Cx;
-use super::containers::{Lists, restart_all_wanted};
+use super::containers::Lists;
 use super::phase::Phase;
 use super::state;
 
@@ -197,7 +198,7 @@ fn restarting(cx: &Cx<'_>, phase: Phase) -> Option<v1::PodCondition> {
 }
 
 fn restart_all_begun(cx: &Cx<'_>) -> bool {
-    cx.inputs.observed.map_or_else(|| was_true(cx, RESTARTING), |have| restart_all_wanted(cx.inputs.pod, have))
+    cx.inputs.observed.map_or_else(|| was_true(cx, RESTARTING), |have| restart_all(cx.inputs.pod, have))
 }
 
 /// An eviction says so once the pod has ended by it.

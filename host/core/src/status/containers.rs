@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use k8s_openapi::api::core::v1;
 
 use crate::observed::{Container as Attempt, ContainerState, Observed};
-use crate::pod::{Container, ContainerKind, Pod};
+use crate::pod::{Container, ContainerKind};
 use crate::restart::{RestartDecision, should_restart};
 
 use super::state::{self, UNKNOWN};
@@ -53,16 +53,6 @@ pub(super) fn lists(cx: &Cx<'_>) -> Lists {
     lists.app.sort_by(|a, b| a.name.cmp(&b.name));
     lists.ephemeral.sort_by(|a, b| a.name.cmp(&b.name));
     lists
-}
-
-/// A newest attempt asks that every container be started over.
-pub(super) fn restart_all_wanted(pod: &Pod, have: &Observed) -> bool {
-    pod.containers.iter().any(|container| {
-        have.newest(container.name.as_str()).is_some_and(|attempt| {
-            attempt.state == ContainerState::Exited
-                && should_restart(pod, container, Some(attempt.exit_code)) == RestartDecision::AllContainers
-        })
-    })
 }
 
 /// The pod is over: what has no end, though it began, gets one that nobody saw. App containers count as begun once the pod was

@@ -1,13 +1,11 @@
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::*;
 use crate::effect::StopCause;
-use crate::observed::{Container as Attempt, Sandbox};
+use crate::observed::Container as Attempt;
 use crate::pod::{Deletion, Source};
 use crate::record::{ContainerRecord, End, Ended, Stop};
-use crate::testing::{self, pod_of};
+use crate::testing::{self, attempt, pod_of, sandbox};
 
 /// A pod and all that its status is drawn from.
 #[derive(Clone)]
@@ -215,55 +213,6 @@ fn merge(into: &mut Value, from: &Value) {
 
 fn config() -> Config {
     Config { node_ips: vec!["10.0.0.1".into(), "fd00::1".into()], runtime_name: "containerd".into(), ..testing::config() }
-}
-
-fn sandbox(id: &str, ready: bool) -> Sandbox {
-    Sandbox {
-        id: id.into(),
-        attempt: 0,
-        state: if ready { SandboxState::Ready } else { SandboxState::NotReady },
-        created: Wall(6_000),
-        ips: vec!["10.1.0.7".into()],
-        has_network: true,
-        trouble: None,
-        host_network: false,
-        runtime_handler: String::new(),
-    }
-}
-
-fn attempt(word: &str) -> Attempt {
-    let (name, state) = word.split_once('=').unwrap();
-    let (name, number) = name.split_once('#').unwrap_or((name, "0"));
-    let number: u32 = number.parse().unwrap();
-    let code: i32 = state.parse().unwrap_or(0);
-    let (state, reason) = match state {
-        "run" => (ContainerState::Running, ""),
-        "made" => (ContainerState::Created, ""),
-        "lost" => (ContainerState::Unknown, ""),
-        _ => (ContainerState::Exited, if code == 0 { "Completed" } else { "Error" }),
-    };
-    let from = Wall(10_250 + u64::from(number) * 10_000);
-    Attempt {
-        id: format!("{name}-{number}").as_str().into(),
-        name: name.into(),
-        sandbox: "s1".into(),
-        attempt: number,
-        state,
-        created: from,
-        started: (state != ContainerState::Created).then_some(from),
-        finished: (state == ContainerState::Exited).then_some(from + Duration::from_secs(5)),
-        exit_code: code,
-        reason: reason.into(),
-        message: String::new(),
-        image: "docker.io/library/img:1".into(),
-        image_ref: "img@sha256:00".into(),
-        hash: String::new(),
-        annotations: BTreeMap::new(),
-        pre_stop: None,
-        stop_signal: None,
-        recursively_read_only: Default::default(),
-        user: None,
-    }
 }
 
 /// The phase of a pod of which nothing but this is known.
