@@ -147,3 +147,79 @@ pub(crate) fn user_namespaces(node: &Node) {
     let numbers: Vec<u64> = map.split_whitespace().filter_map(|number| number.parse().ok()).collect();
     assert!(matches!(numbers[..], [0, first, 65_536] if first >= 65_536), "{map}");
 }
+
+/// An image is mounted where the runtime can do that; else the container is refused, and told why.
+pub(crate) fn images_as_volumes(node: &Node) {
+    let pod = node.pod(
+        "imagevolume",
+        "
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: model, image: {reference: 'polylet.local/busybox:1', pullPolicy: IfNotPresent}}]
+  containers:
+  - name: main
+    image: busybox
+    command: [sleep, '100000']
+    volumeMounts: [{name: model, mountPath: /model}, {name: model, mountPath: /part, subPath: bin}]",
+    );
+    if node.log().contains("containers that mount images are refused") {
+        let view = pod.until("it is refused", |view| view.waits("main") == "CreateContainerConfigError");
+        let why = "volume \"model\": images cannot be mounted: containerd has them from 2.1 on, and this is ";
+        assert!(view.wait_message("main").starts_with(why), "{}", view.wait_message("main"));
+        return;
+    }
+    pod.until_runs("main");
+    pod.exec_ok("main", &["test", "-x", "/model/bin/busybox", "-a", "-x", "/part/busybox"]);
+    let refused = pod.exec("main", &["touch", "/model/another"]);
+    assert!(refused.code != 0 && refused.output.contains("Read-only file system"), "{refused:?}");
+}
+
+/// What stands behind a gate of upstream's, or wants the node's leave: the signal that ends a container, the mode of an emptyDir, a
+/// kernel parameter of the pod's own.
+pub(crate) fn behind_gates() {
+    let node = Node::without_agent();
+    node.append(
+        "config.yaml",
+        "featureGates: {ContainerStopSignals: true, EmptyDirVolumeMode: true}\nallowedUnsafeSysctls: [net.core.somaxconn]\n",
+    );
+    node.start_agent();
+    let own = node.dir().join("own");
+    let pod = node.pod(
+        "gated",
+        &format!(
+            "
+  os: {{name: linux}}
+  terminationGracePeriodSeconds: 60
+  securityContext:
+    sysctls: [{{name: net.core.somaxconn, value: '777'}}, {{name: net.ipv4.ip_unprivileged_port_start, value: '80'}}]
+  volumes:
+  - {{name: scratch, emptyDir: {{mode: 1016}}}}
+  - {{name: own, hostPath: {{path: {}, type: DirectoryOrCreate}}}}
+  containers:
+  - name: main
+    image: busybox
+    command: [sh, -c]
+    args:
+    - |
+      trap 'echo USR1 >/own/heard; exit 0' USR1
+      trap 'echo TERM >/own/heard; exit 0' TERM
+      touch /own/up
+      sleep 100000 & wait
+    lifecycle: {{stopSignal: SIGUSR1}}
+    volumeMounts: [{{name: scratch, mountPath: /scratch}}, {{name: own, mountPath: /own}}]",
+            own.display()
+        ),
+    );
+    pod.until_runs("main");
+    let inside = |script: &str| pod.exec_ok("main", &["sh", "-c", script]).trim_end().to_owned();
+    assert_eq!(inside("stat -c %a /scratch"), "1770");
+    assert_eq!(inside("cat /proc/sys/net/core/somaxconn /proc/sys/net/ipv4/ip_unprivileged_port_start"), "777\n80");
+    node.until_true("it listens for signals", || own.join("up").exists());
+    // A runtime that knows of stop signals shows them; an older one sends TERM.
+    let shown = pod.until_ready().container("main")["stopSignal"].clone();
+    pod.remove();
+    pod.until_gone();
+    let heard = std::fs::read_to_string(own.join("heard")).expect("a signal was heard");
+    let expected = if shown.is_null() { "TERM" } else { "USR1" };
+    assert!(shown.is_null() || shown == "SIGUSR1", "{shown}");
+    assert_eq!(heard.trim_end(), expected);
+}
