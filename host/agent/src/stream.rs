@@ -9,7 +9,7 @@ use inotify::{Inotify, WatchMask};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1;
 use polylet_core::node::PodView;
-use polylet_machine::logs::read::{LogReader, Pumped, ReadError, Wanted};
+use polylet_machine::logs::read::{LogReader, Pumped, ReadError, SETTLE, Wanted};
 use polylet_runtime::{Client, Kind, cri};
 use polylet_server::{AdminError, ExecQuery, LogPart, Pieces, Session};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -250,11 +250,12 @@ fn follow(
         }
         let pumped = reader.pump(to)?;
         to.flush().map_err(ReadError::Output)?;
-        if pumped == Pumped::Enough || !running {
+        let between = reader.is_between_files();
+        if pumped == Pumped::Enough || !running && !between {
             break;
         }
         let wait = asked.map_or(EVERY, |at| EVERY.saturating_sub(at.elapsed()));
-        wait_for(&mut watch, wait);
+        wait_for(&mut watch, if between { wait.min(SETTLE) } else { wait });
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1;
 
 use crate::config::Config;
+use crate::decide::restart_all;
 use crate::effect::StopCause;
 use crate::id::ContainerName;
 use crate::observed::{ContainerState, Observed, SandboxState};
@@ -83,7 +84,8 @@ fn turned_away<'a>(inputs: &Inputs<'a>) -> Option<&'a End> {
 /// A terminal phase is shown only once nothing of the pod can run any more: what the pod holds is given away on its account.
 /// Conditions follow the phase that was decided, so that such a pod is unready at once.
 pub fn status(inputs: &Inputs<'_>) -> v1::PodStatus {
-    let cx = Cx { inputs, before: inputs.previous.or(inputs.pod.object.status.as_ref()) };
+    let begun = inputs.observed.map(|have| restart_all(inputs.pod, have));
+    let cx = Cx { inputs, before: inputs.previous.or(inputs.pod.object.status.as_ref()), restart_all: begun };
     if let Some(end) = turned_away(inputs) {
         return v1::PodStatus {
             phase: Some("Failed".to_owned()),
@@ -135,6 +137,8 @@ pub fn status(inputs: &Inputs<'_>) -> v1::PodStatus {
 struct Cx<'a> {
     inputs: &'a Inputs<'a>,
     before: Option<&'a v1::PodStatus>,
+    /// A container that ended asks for all to be started over; None where nothing has been seen of the pod.
+    restart_all: Option<bool>,
 }
 
 /// The pod came to its end by itself.

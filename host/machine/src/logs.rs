@@ -49,7 +49,11 @@ pub fn newest_attempt(pod_dir: &Path, container: &str) -> Result<Option<u32>, Lo
 /// Removes a pod's logs and the links to them. Idempotent.
 pub fn remove_pod_logs(paths: &Paths, namespace: &str, name: &str, uid: &str) -> Result<(), LogError> {
     let dir = paths.logs_of_pod(namespace, name, uid);
-    walk::remove(&dir).map_err(failed("remove", &dir))?;
+    match walk::remove(&dir) {
+        // What no file can be called was never made.
+        Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {}
+        other => other.map_err(failed("remove", &dir))?,
+    }
     remove_links(paths, |target| target.starts_with(&dir))
 }
 

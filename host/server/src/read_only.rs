@@ -18,9 +18,9 @@ use crate::health::{Pulse, checked, plain, rendered};
 use crate::metrics::Metrics;
 
 /// Connections at once. Anybody may open them; who comes later waits.
-const CONNECTIONS: usize = 64;
-/// A connection on which nothing is asked is closed.
-const IDLE: Duration = Duration::from_secs(90);
+const CONNECTIONS: usize = 256;
+/// A connection on which nothing is asked is closed: whoever holds all places without asking holds them no longer.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// Paths that upstream has only where it asks who it is.
 const DEBUG: &[&str] =

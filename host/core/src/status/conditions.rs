@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::core::v1;
 
-use crate::decide::restart_all;
 use crate::effect::StopCause;
 use crate::pod::{ContainerKind, RestartAction};
 
@@ -198,7 +197,7 @@ fn restarting(cx: &Cx<'_>, phase: Phase) -> Option<v1::PodCondition> {
 }
 
 fn restart_all_begun(cx: &Cx<'_>) -> bool {
-    cx.inputs.observed.map_or_else(|| was_true(cx, RESTARTING), |have| restart_all(cx.inputs.pod, have))
+    cx.restart_all.unwrap_or_else(|| was_true(cx, RESTARTING))
 }
 
 /// An eviction says so once the pod has ended by it.

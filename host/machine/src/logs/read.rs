@@ -9,6 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -20,6 +21,9 @@ const BLOCK: usize = 64 << 10;
 const HEAD_MAX: usize = 256;
 /// The longest line of JSON: Docker cuts what it writes at 16 KiB, before characters are escaped.
 const JSON_MAX: usize = 1 << 20;
+
+/// A file that has been replaced is left when it has not grown for so long.
+pub const SETTLE: Duration = Duration::from_secs(1);
 
 /// Which part of a log, and how it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,6 +76,9 @@ pub struct LogReader {
     position: u64,
     block: Vec<u8>,
     follow: bool,
+    /// Another file stands at the path: when the old one grew last, and to what.
+    left: Option<(Instant, u64)>,
+    settle: Duration,
     lines: Lines,
 }
 
@@ -96,11 +103,17 @@ impl LogReader {
             begun: false,
             at_line_start: true,
         };
-        Ok(Self { path: path.to_owned(), file, position, block: vec![0; BLOCK], follow: wanted.follow, lines })
+        let (path, block, follow) = (path.to_owned(), vec![0; BLOCK], wanted.follow);
+        Ok(Self { path, file, position, block, follow, left: None, settle: SETTLE, lines })
+    }
+
+    /// Another file has taken the place of the one that is read, and is read next unless that one still grows.
+    pub fn is_between_files(&self) -> bool {
+        self.left.is_some()
     }
 
     /// Passes on whatever has not been passed on yet. When following, a file that has taken the place of the one that was read is read
-    /// after it.
+    /// after it, once that one has not grown for a second.
     ///
     /// # Errors
     /// [`ReadError`]; nothing can be read on after one.
@@ -112,13 +125,22 @@ impl LogReader {
             if !self.follow {
                 return self.lines.finish(out).map_err(|error| error.at(&self.path));
             }
-            let Some(next) = self.successor()? else { return Ok(Pumped::End) };
-            // The runtime may have written to the old file until it had opened the new one.
+            let Some(next) = self.successor()? else {
+                self.left = None;
+                return Ok(Pumped::End);
+            };
+            // The runtime writes out to the old file what it had taken over by then, beside the new one.
+            let (since, length) = *self.left.get_or_insert((Instant::now(), self.position));
             if self.read_on(out)? == Pumped::Enough {
                 return Ok(Pumped::Enough);
             }
-            self.file = next;
-            self.position = 0;
+            if self.position != length {
+                self.left = Some((Instant::now(), self.position));
+            }
+            if self.position != length || since.elapsed() < self.settle {
+                return Ok(Pumped::End);
+            }
+            (self.file, self.position, self.left) = (next, 0, None);
             self.lines.state = State::Head(Vec::new());
         }
     }

@@ -105,7 +105,7 @@ pub fn install(directory: &Path, install: &Install<'_>) -> Result<Binding, Direc
         return Err(DirectoryError::Taken { name: other.name, hook: other.hook });
     }
     let current = locked.bound(install.hook, Some(&target))?;
-    let before = current.as_ref().map(|(_, binding)| binding).filter(|binding| binding.name == install.name);
+    let before = current.as_ref().map(|(_, binding)| binding).filter(|binding| binding.name == install.name).cloned();
     let digest = digest_of(install.component);
     let binding = Binding {
         name: install.name.into(),
@@ -113,11 +113,14 @@ pub fn install(directory: &Path, install: &Install<'_>) -> Result<Binding, Direc
         component: Path::new(COMPONENTS).join(format!("sha256-{}.wasm", hex_of(&digest))),
         digest,
         config: install.config.clone(),
-        limits: before.map_or(install.limits, |before| install.limits.or(&before.limits)),
+        limits: before.as_ref().map_or(install.limits, |before| install.limits.or(&before.limits)),
     };
     readable(&target, &binding)?;
     locked.write(&binding.component_in(directory), install.component)?;
-    locked.replace(install.hook, current, Some(&binding))?;
+    // Bound once more as it is: the generation before it stays the one to revert to.
+    if before.as_ref() != Some(&binding) {
+        locked.replace(install.hook, current, Some(&binding))?;
+    }
     locked.drop_unused();
     Ok(binding)
 }

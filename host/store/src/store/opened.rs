@@ -105,7 +105,10 @@ pub(super) fn open(dir: &Path, path: &Path, faults: &Faults) -> (Option<Database
     let path = path.to_owned();
     // Where this fails, opening will say so.
     let _ = std::fs::create_dir_all(dir);
-    let why = match Database::open(&path, faults) {
+    // A new one would be begun in it without a word.
+    let emptied = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == 0);
+    let opened = if emptied { Err(Unusable::Corrupt("it is empty".to_owned())) } else { Database::open(&path, faults) };
+    let why = match opened {
         Ok((database, None)) => return (Some(database), Image::new(), Opened::Fresh { path }),
         Ok((database, Some(image))) => {
             let values = image.len();

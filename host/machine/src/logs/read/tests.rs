@@ -192,6 +192,7 @@ fn a_log_is_followed_over_growth_rotation_and_cutting() {
     let line = |text: &str| format!("2026-03-01T12:00:00Z stdout F {text}\n");
     let log = Log::of(line("one"));
     let mut reader = LogReader::open(&log.path(), &Wanted { follow: true, tail: Some(5), ..Wanted::default() }).unwrap();
+    reader.settle = Duration::ZERO;
     let mut more = |expected: &str| {
         let mut out = Vec::new();
         assert_eq!(reader.pump(&mut out).unwrap(), Pumped::End);
@@ -219,6 +220,29 @@ fn a_log_is_followed_over_growth_rotation_and_cutting() {
     more("six\n");
     fs::remove_file(log.path()).unwrap();
     more("");
+}
+
+#[test]
+fn what_is_written_late_to_a_replaced_file_comes_before_the_next_file() {
+    let line = |text: &str| format!("2026-03-01T12:00:00Z stdout F {text}\n");
+    let log = Log::of(line("one"));
+    let mut reader = LogReader::open(&log.path(), &Wanted { follow: true, ..Wanted::default() }).unwrap();
+    let more = |reader: &mut LogReader| {
+        let mut out = Vec::new();
+        assert_eq!(reader.pump(&mut out).unwrap(), Pumped::End);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(more(&mut reader), "one\n");
+    let rotated = log.path().with_extension("log.20260301-120000");
+    fs::rename(log.path(), &rotated).unwrap();
+    fs::write(log.path(), line("four")).unwrap();
+    assert_eq!((more(&mut reader), reader.is_between_files()), (String::new(), true));
+    for text in ["two", "three"] {
+        File::options().append(true).open(&rotated).unwrap().write_all(line(text).as_bytes()).unwrap();
+        reader.settle = Duration::ZERO;
+        assert_eq!((more(&mut reader), reader.is_between_files()), (format!("{text}\n"), true), "it grew just now");
+    }
+    assert_eq!((more(&mut reader), reader.is_between_files()), ("four\n".to_owned(), false));
 }
 
 #[test]
