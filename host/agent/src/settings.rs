@@ -260,8 +260,6 @@ impl Settings {
     /// The core's settings.
     pub fn core(&self, found: &Found) -> Config {
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-        let maximum = ms(self.crash_backoff_max);
-        let restart = Bounds { initial: maximum.min(10_000), maximum, reset_after: 600_000 };
         // What a hard threshold keeps free is not the pods' to ask for.
         let kept = |signal: &str, capacity: u64| {
             let hard = self.thresholds.iter().find(|t| t.signal == signal && t.grace.is_none());
@@ -271,8 +269,8 @@ impl Settings {
             node_name: self.node_name.clone(),
             node_ips: found.node_ips.clone(),
             sources: [Some(Source::File), self.static_pod_url.as_ref().map(|_| Source::Http)].into_iter().flatten().collect(),
-            restart,
-            image_backoff: Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 },
+            restart: Bounds::crash_up_to(ms(self.crash_backoff_max)),
+            image_backoff: Bounds::IMAGE_PULL,
             relist: Duration::from_secs(1),
             relist_with_events: Duration::from_secs(10),
             sampling: Duration::from_secs(10),
