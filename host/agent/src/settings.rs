@@ -67,6 +67,10 @@ pub struct Settings {
     pub fail_cgroup_v1: bool,
     /// `failSwapOn`.
     pub fail_swap_on: bool,
+    /// `protectKernelDefaults`: the kernel must be set as a node needs it, and is not touched.
+    pub protect_kernel_defaults: bool,
+    /// `kernelTunables`.
+    pub kernel_tunables: KernelTunables,
     /// `oomScoreAdj`.
     pub oom_score_adj: i32,
     /// `maxPods`.
@@ -111,6 +115,16 @@ pub struct Settings {
     pub admin_socket: PathBuf,
     /// Bounds that policies live in.
     pub policy_bounds: PolicyBounds,
+}
+
+/// What becomes of settings of the kernel that are not as a node needs them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelTunables {
+    /// They are left as they are.
+    Leave,
+    /// They are set, as upstream does it.
+    #[default]
+    Set,
 }
 
 /// When the logs of containers are rotated, and what is kept of them.
@@ -217,6 +231,8 @@ impl Settings {
             ids_per_pod: IDS_PER_POD,
             fail_cgroup_v1: true,
             fail_swap_on: true,
+            protect_kernel_defaults: false,
+            kernel_tunables: KernelTunables::default(),
             oom_score_adj: -999,
             max_pods: 110,
             parallel_pulls: 1,

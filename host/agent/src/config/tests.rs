@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::config::schema::Shape;
 use crate::flags::{FIELDS, SWITCHES};
-use crate::settings::LogRotation;
+use crate::settings::{KernelTunables, LogRotation};
 use crate::source::fetch::ManifestUrl;
 use polylet_core::config::{Quantity, Rate};
 
@@ -242,6 +242,17 @@ fn our_own_file() {
     let bounds = settings.policy_bounds;
     assert_eq!((bounds.allow_give_up, bounds.allow_tier, bounds.evict_static), (false, true, true));
     assert_eq!(bounds.probe_mercy, Duration::from_secs(5));
+}
+
+#[test]
+fn the_kernel_is_set_as_upstream_sets_it_unless_it_is_to_be_left() {
+    let settings = World::new().settings();
+    assert_eq!((settings.protect_kernel_defaults, settings.kernel_tunables), (false, KernelTunables::Set));
+    assert_eq!(World::new().polylet("kernelTunables: leave").settings().kernel_tunables, KernelTunables::Leave);
+    assert!(World::new().config("protectKernelDefaults: true").settings().protect_kernel_defaults);
+    World::new().polylet("kernelTunables: keep").problems(&[
+        "polylet.yaml: kernelTunables: Unsupported value: \"keep\": supported values: \"leave\", \"set\"",
+    ]);
 }
 
 #[test]
