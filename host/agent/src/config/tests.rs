@@ -349,6 +349,9 @@ fn gates_of_what_is_not_there_may_be_off_and_are_told_when_on() {
     gates("InPlacePodVerticalScaling: true").problems(&[
         "config.yaml: featureGates[InPlacePodVerticalScaling]: true has no effect: this node does not have this feature yet",
     ]);
+    gates("GracefulNodeShutdown: true, KubeletPSI: false, PodAndContainerStatsFromCRI: false, NodeDeclaredFeatures: false").problems(&[
+        "config.yaml: featureGates[GracefulNodeShutdown]: true has no effect: this node does not have this feature yet",
+    ]);
     gates("ContainerStopSignals: true, ImageVolume: true, UserNamespacesSupport: true").problems(&[]);
     gates("EmptyDirVolumeMode: false").problems(&[
         "config.yaml: featureGates[EmptyDirVolumeMode]: false has no effect: this node has this feature all the same",
