@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use polylet_core::record::PodRecord;
 use polylet_store::store::{Change, FILE, PolicyWrite};
 use polylet_store::{Opened, Store};
+use record::record;
 
-fn record(uid: &str, name: &str) -> PodRecord {
-    serde_json::from_value(serde_json::json!({ "uid": uid, "namespace": "default", "name": name, "started": 1 })).unwrap()
-}
+#[path = "common/record.rs"]
+mod record;
 
 fn names(store: &Store) -> Vec<String> {
     store.load_all().pods.into_iter().map(|record| record.name).collect()
