@@ -202,7 +202,10 @@ fn look_at_tunables(settings: &Settings, root: &Path) -> anyhow::Result<Vec<Diff
     };
     if settings.protect_kernel_defaults && !differing.is_empty() {
         let differing: Vec<String> = differing.iter().map(Difference::to_string).collect();
-        bail!("protectKernelDefaults is true, and {}: set this with sysctl, or protectKernelDefaults to false", differing.join(", "));
+        bail!(
+            "protectKernelDefaults is true, and {}: set this with sysctl, or protectKernelDefaults to false",
+            differing.join(", ")
+        );
     }
     Ok(differing)
 }

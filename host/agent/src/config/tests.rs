@@ -250,9 +250,9 @@ fn the_kernel_is_set_as_upstream_sets_it_unless_it_is_to_be_left() {
     assert_eq!((settings.protect_kernel_defaults, settings.kernel_tunables), (false, KernelTunables::Set));
     assert_eq!(World::new().polylet("kernelTunables: leave").settings().kernel_tunables, KernelTunables::Leave);
     assert!(World::new().config("protectKernelDefaults: true").settings().protect_kernel_defaults);
-    World::new().polylet("kernelTunables: keep").problems(&[
-        "polylet.yaml: kernelTunables: Unsupported value: \"keep\": supported values: \"leave\", \"set\"",
-    ]);
+    World::new()
+        .polylet("kernelTunables: keep")
+        .problems(&["polylet.yaml: kernelTunables: Unsupported value: \"keep\": supported values: \"leave\", \"set\""]);
 }
 
 #[test]
@@ -349,9 +349,10 @@ fn gates_of_what_is_not_there_may_be_off_and_are_told_when_on() {
     gates("InPlacePodVerticalScaling: true").problems(&[
         "config.yaml: featureGates[InPlacePodVerticalScaling]: true has no effect: this node does not have this feature yet",
     ]);
-    gates("GracefulNodeShutdown: true, KubeletPSI: false, PodAndContainerStatsFromCRI: false, NodeDeclaredFeatures: false").problems(&[
-        "config.yaml: featureGates[GracefulNodeShutdown]: true has no effect: this node does not have this feature yet",
-    ]);
+    gates("GracefulNodeShutdown: true, KubeletPSI: false, PodAndContainerStatsFromCRI: false, NodeDeclaredFeatures: false")
+        .problems(&[
+            "config.yaml: featureGates[GracefulNodeShutdown]: true has no effect: this node does not have this feature yet",
+        ]);
     gates("ContainerStopSignals: true, ImageVolume: true, UserNamespacesSupport: true").problems(&[]);
     gates("EmptyDirVolumeMode: false").problems(&[
         "config.yaml: featureGates[EmptyDirVolumeMode]: false has no effect: this node has this feature all the same",
