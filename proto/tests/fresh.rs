@@ -1,4 +1,4 @@
-//! The generated code is what the contracts say. Needs `protoc`, which `tests/lab/install.sh` installs; building does not.
+//! The generated code is what the contracts say. Needs `protoc`, which `tests/lab/install.sh --test` installs; building does not.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ mod generate;
 #[test]
 fn generated_code_is_fresh() {
     if let Err(why) = std::process::Command::new("protoc").arg("--version").output() {
-        panic!("protoc does not run here ({why}): tests/lab/install.sh installs it, out of Debian's protobuf-compiler");
+        panic!("protoc does not run here ({why}): tests/lab/install.sh --test installs it, out of Debian's protobuf-compiler");
     }
     let krate = Path::new(env!("CARGO_MANIFEST_DIR"));
     let fresh = tempfile::tempdir().expect("a temporary directory can be made");

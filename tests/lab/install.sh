@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the lab and the tests need, and only those that are missing. Run as root.
+# install.sh [--test] [--all]: installs the Debian packages that the lab needs, and only those that are missing. Run as root.
 # Nothing that runs now is touched, and nothing is started: a node of ours brings its own containerd.
 set -euo pipefail
 
-packages=(containerd runc containernetworking-plugins iptables busybox-static musl-tools iproute2 util-linux procps curl jq
-    protobuf-compiler)
-# What guest.sh and containerd.sh need beyond that.
-if [[ ${1:-} == --all ]]; then packages+=(user-mode-linux kmod pkg-config libseccomp-dev); fi
+packages=(containerd runc containernetworking-plugins iptables busybox-static musl-tools iproute2 util-linux procps curl jq)
+for option in "$@"; do
+    case $option in
+    # The test that makes the types of proto/ anew has a compiler of contracts; no build has.
+    --test) packages+=(protobuf-compiler) ;;
+    # What guest.sh and containerd.sh need.
+    --all) packages+=(user-mode-linux kmod pkg-config libseccomp-dev) ;;
+    *) echo "install: $option is no option: --test and --all are" >&2; exit 2 ;;
+    esac
+done
 
 # Guests need the wasm target: where the pinned toolchain lacks it, Debian's compiler builds it (see wasm.sh).
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -79,6 +79,7 @@ policyDirectory: $node/policies
 cacheDirectory: $node/policy-cache
 stateDirectory: $node/polylet-state
 adminSocket: $node/polylet.sock
+kernelTunables: leave
 YAML
 }
 

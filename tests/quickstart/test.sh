@@ -56,7 +56,7 @@ without() {
     done
 }
 
-step "packages" 900 tests/lab/install.sh
+step "packages" 900 tests/lab/install.sh --test
 step "policies" 1800 policies/build.sh
 step "build" 2700 cargo build --locked --workspace --lib --bins --tests
 step "tests of the node" 2400 cargo test --locked --workspace --no-fail-fast

@@ -1,15 +1,17 @@
 //! Every script of `tests/scenarios` does what it says: see `polylet_tests::scenario`.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use polylet_tests::scenario::play;
 
 /// As many as the project promises.
-const AT_LEAST: usize = 25;
+const AT_LEAST: usize = 60;
 
 #[test]
 fn every_script_does_what_it_says() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    // As cargo says now: a binary that was built for another tree must not write into that.
+    let krate = std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let dir = krate.join("scenarios");
     let mut files: Vec<_> = std::fs::read_dir(&dir)
         .expect("tests/scenarios is there")
         .map(|e| e.expect("it can be listed").path())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use anyhow::{Context, bail};
 use polylet_core::id::PodUid;
 use polylet_core::node::Node;
 use polylet_core::pod::Source;
-use polylet_machine::cgroup::{CgroupTree, Driver, LimitOptions, NodeLimits, Version};
+use polylet_machine::cgroup::{CgroupTree, Driver, Hierarchies, LimitOptions, NodeLimits, Version};
 use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::lock::NodeLock;
 use polylet_machine::root;
+use polylet_machine::tunables::{self, Difference};
 use polylet_machine::userns::IdRanges;
 use polylet_policy::store::{BucketName, Entries};
 use polylet_policy::{Persist, PolicyHost};
@@ -22,11 +23,13 @@ use polylet_server::Metrics;
 use polylet_store::store::{PolicyWrite, Records};
 use polylet_store::{Ring, Store};
 
+use crate::allocatable;
 use crate::context::{RuntimeFeatures, node_context};
+use crate::events::Events;
 use crate::perform::{Performer, Prepared, chain};
 use crate::resolv_conf;
 use crate::sampling::Sampler;
-use crate::settings::{Found, Settings};
+use crate::settings::{Found, KernelTunables, Settings};
 use crate::source::adoption::Adoption;
 
 /// The agent's parts.
@@ -49,6 +52,8 @@ pub struct Booted {
     pub runtime_version: String,
     /// Hints from the runtime.
     pub hints: Hints,
+    /// What the pods together could not be limited to yet.
+    pub unlimited: Option<NodeLimits>,
 }
 
 /// Builds them.
@@ -56,11 +61,17 @@ pub struct Booted {
 /// # Errors
 /// What keeps the agent from starting, naming what would be right.
 pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Booted> {
-    let Machine { machine, storage, cgroups } = look_at_machine(settings)?;
+    let Machine { machine, storage, version, cgroups, tunables } = look_at_machine(settings)?;
     let lock = [NodeLock::of_root(&settings.paths.root)?, lock_runtime(settings)?];
     root::make(&settings.paths)?;
+    set_tunables(settings, &tunables)?;
+    let events = Arc::new(Events::default());
+    let mut unlimited = None;
     if let Some(cgroups) = &cgroups {
-        make_cgroups(cgroups, settings, &machine)?;
+        let limits = allocatable::limits(settings, &machine);
+        if !allocatable::enforce(cgroups, &limits, &events).context("make the cgroups of pods")? {
+            unlimited = Some(limits);
+        }
     }
     if let Err(error) = root::share(&settings.paths) {
         tracing::warn!(error = chain(&error), "mounts are not propagated to containers that ask for it");
@@ -110,12 +121,11 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     policy_settings.persist = Some(Arc::new(PolicyMemory(store.clone())));
     let policies = PolicyHost::new(policy_settings).context("start the policy host")?;
 
-    let version = cgroups.as_ref().map(CgroupTree::version);
     let id_ranges = Arc::new(IdRanges::find(&settings.paths, settings.ids_per_pod, settings.max_pods)?);
     let runtime = RuntimeFeatures { handlers: capabilities.handlers.clone(), image_mounts: capabilities.image_mounts.clone() };
     // It is read again for each sandbox: a node whose file is bad from the beginning says so at once.
     resolv_conf::read(&settings.resolv_conf)?;
-    let node = node_context(settings, &machine, &found, &core, version, runtime);
+    let node = node_context(settings, &machine, &found, &core, Some(version), runtime);
     let performer = Performer {
         client: client.clone(),
         node,
@@ -126,7 +136,7 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
         limits: LimitOptions { cpu_quota: settings.cpu_quota, cpu_period_us: settings.cpu_period_us, pids: settings.pids_limit },
         sampler: Sampler::new(&settings.paths, image_places(&client).await),
         prepared: Prepared::default(),
-        events: Arc::default(),
+        events,
     };
     let seed = facts::now().wall.0 ^ u64::from(std::process::id());
     let node = Node::new(core, records.pods, seed, facts::now());
@@ -140,6 +150,7 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
         adoptions,
         runtime_version: format!("{} {}", capabilities.runtime_name, capabilities.runtime_version),
         hints,
+        unlimited,
     })
 }
 
@@ -148,7 +159,12 @@ struct Machine {
     machine: MachineFacts,
     /// Bytes of the file system of the root directory.
     storage: u64,
+    /// Of the cgroups.
+    version: Version,
+    /// None with `cgroupsPerQOS: false`.
     cgroups: Option<CgroupTree>,
+    /// Settings of the kernel that are not as a node needs them.
+    tunables: Vec<Difference>,
 }
 
 /// Whether the agent can run here. Changes nothing: a machine that is refused stays as it was.
@@ -157,28 +173,55 @@ fn look_at_machine(settings: &Settings) -> anyhow::Result<Machine> {
     if settings.fail_swap_on && machine.swap > 0 {
         bail!("running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration");
     }
+    // Containers have cgroups where pods have none, too.
+    let version = Hierarchies::find()?.version();
+    if settings.fail_cgroup_v1 && version == Version::V1 {
+        bail!("kubelet is configured to not run on a host using cgroup v1; set failCgroupV1 to false to run on it all the same");
+    }
     let cgroups = match settings.cgroups_per_qos {
         true => Some(CgroupTree::open(&settings.cgroup_root, Driver::Cgroupfs)?),
         false => None,
     };
-    if settings.fail_cgroup_v1 && cgroups.as_ref().is_some_and(|tree| tree.version() == Version::V1) {
-        bail!("kubelet is configured to not run on a host using cgroup v1; set failCgroupV1 to false to run on it all the same");
-    }
+    let tunables = look_at_tunables(settings, Path::new(tunables::ROOT))?;
     // The directory itself may have to be made yet.
     let existing = settings.paths.root.ancestors().find(|path| path.exists()).unwrap_or(&settings.paths.root);
     let storage = facts::storage(existing)?;
     settings.check_reserved(&machine, storage)?;
-    Ok(Machine { machine, storage, cgroups })
+    Ok(Machine { machine, storage, version, cgroups, tunables })
 }
 
-fn make_cgroups(tree: &CgroupTree, settings: &Settings, machine: &MachineFacts) -> anyhow::Result<()> {
-    let limits = NodeLimits {
-        cpu: (machine.cpus * 1000).saturating_sub(settings.reserved_cpu),
-        memory: settings.enforce_pods.then(|| machine.memory.saturating_sub(settings.reserved_memory)),
-        pids: settings.enforce_pods.then(|| machine.max_pids.saturating_sub(settings.reserved_pids)),
-        huge_pages: machine.huge_pages.clone(),
+/// What of the kernel is to be set, or left with a word.
+fn look_at_tunables(settings: &Settings, root: &Path) -> anyhow::Result<Vec<Difference>> {
+    let left = settings.kernel_tunables == KernelTunables::Leave && !settings.protect_kernel_defaults;
+    let differing = match tunables::differing(root) {
+        Err(error) if left => {
+            tracing::info!(error = chain(&error), "a setting of the kernel is not known, and left as it is");
+            return Ok(Vec::new());
+        }
+        differing => differing?,
     };
-    tree.ensure_node(&limits).context("make the cgroups of pods")
+    if settings.protect_kernel_defaults && !differing.is_empty() {
+        let differing: Vec<String> = differing.iter().map(Difference::to_string).collect();
+        bail!(
+            "protectKernelDefaults is true, and {}: set this with sysctl, or protectKernelDefaults to false",
+            differing.join(", ")
+        );
+    }
+    Ok(differing)
+}
+
+fn set_tunables(settings: &Settings, differing: &[Difference]) -> anyhow::Result<()> {
+    for difference in differing {
+        match settings.kernel_tunables {
+            KernelTunables::Leave => tracing::info!("{difference}: it is left as it is"),
+            KernelTunables::Set => {
+                tunables::set(Path::new(tunables::ROOT), difference)
+                    .with_context(|| format!("{difference}; kernelTunables: leave goes on all the same"))?;
+                tracing::info!("{difference}: it is set");
+            }
+        }
+    }
+    Ok(())
 }
 
 fn open_store(settings: &Settings) -> Arc<Store> {
@@ -286,10 +329,10 @@ async fn image_places(client: &Client) -> (Option<PathBuf>, Option<PathBuf>) {
     (place(&info.image_filesystems), place(&info.container_filesystems))
 }
 
-/// Best effort, as upstream does it: a machine without the capability says so once.
+/// Best effort, as upstream does it.
 fn adjust_oom_score(score: i32) {
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", score.to_string()) {
-        tracing::debug!(%error, score, "oom_score_adj of the agent stays as it is");
+        tracing::warn!(%error, score, "oom_score_adj of the agent stays as it is");
     }
 }
 
@@ -329,5 +372,45 @@ impl Persist for PolicyMemory {
         if let Err(error) = self.0.policy_commit(&bucket.policy, writes) {
             tracing::warn!(error = crate::perform::chain(&error), "what a policy remembers is only in memory");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_not_set_as_a_node_needs_it_is_set_or_left_or_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = Settings::below("/var/lib/kubelet", "n1");
+        let look = |settings: &Settings| look_at_tunables(settings, dir.path());
+        assert_eq!(look(&settings).unwrap_err().to_string(), "read the kernel's setting vm.overcommit_memory");
+        settings.kernel_tunables = KernelTunables::Leave;
+        assert!(look(&settings).unwrap().is_empty(), "what is left need not be known");
+
+        std::fs::create_dir_all(dir.path().join("vm")).unwrap();
+        std::fs::create_dir_all(dir.path().join("kernel/keys")).unwrap();
+        for (file, value) in [
+            ("vm/overcommit_memory", "1"),
+            ("vm/panic_on_oom", "0"),
+            ("kernel/panic", "0"),
+            ("kernel/panic_on_oops", "1"),
+            ("kernel/keys/root_maxkeys", "1000000"),
+            ("kernel/keys/root_maxbytes", "5"),
+        ] {
+            std::fs::write(dir.path().join(file), value).unwrap();
+        }
+        assert_eq!(look(&settings).unwrap().len(), 2);
+        settings.kernel_tunables = KernelTunables::Set;
+        assert_eq!(look(&settings).unwrap().len(), 2);
+        settings.protect_kernel_defaults = true;
+        assert_eq!(
+            look(&settings).unwrap_err().to_string(),
+            "protectKernelDefaults is true, and kernel.panic is 0 and has to be 10, kernel.keys.root_maxbytes is 5 and has to be \
+             25000000: set this with sysctl, or protectKernelDefaults to false"
+        );
+        std::fs::write(dir.path().join("kernel/panic"), "10").unwrap();
+        std::fs::write(dir.path().join("kernel/keys/root_maxbytes"), "25000000").unwrap();
+        assert!(look(&settings).unwrap().is_empty());
     }
 }

@@ -3,11 +3,12 @@
 //! Reading order:
 //! - what the operator wrote: [`document`] (bytes → a tree, errors by field), [`flags`] and [`config`] (→ `Settings`)
 //! - what the operator wants to run: [`source`] (manifests → full sets of pods)
-//! - what the agent is: [`settings`] → [`boot`] → [`run`]; [`perform`] carries out effects (with [`resolv_conf`] and [`credentials`]),
-//!   [`askers`] asks policies, [`tell`] says them; [`rotation`] goes its own way
+//! - what the agent is: [`settings`] → [`boot`] (with [`allocatable`]) → [`run`]; [`perform`] carries out effects (with
+//!   [`resolv_conf`] and [`credentials`]), [`askers`] asks policies, [`tell`] says them; [`rotation`] goes its own way
 //! - policies and people: [`policies`], [`admin`] ([`find`] which pod is meant, [`events`], [`stream`]: logs and commands), [`cli`], [`explain`]
 
 pub mod admin;
+pub mod allocatable;
 pub mod askers;
 pub mod boot;
 pub mod cli;

@@ -150,7 +150,7 @@ impl Performer {
             Act::CleanUp { pod, namespace, name, gone } => self.clean_up(pod, namespace, name, gone).await,
             Act::FindLeftovers => self.find_leftovers().await,
             Act::Probe { pod, container, id, kind, ips } => self.probe(&pod, &container, &id, kind, &ips).await,
-            // Policies are asked by the loop itself: it takes microseconds.
+            // Each hook has a thread of its own that asks its policies.
             Act::Ask { .. } => Err(other("ask", "policy", "asked in a task")),
         };
         Event::Done { id, result }

@@ -173,7 +173,9 @@ fn open(directory: &std::path::Path) -> std::io::Result<Changes> {
     let inotify = Inotify::init()?;
     inotify.watches().add(
         directory,
-        WatchMask::CLOSE_WRITE
+        // Attributes, too: who may write it decides whether it is taken.
+        WatchMask::ATTRIB
+            | WatchMask::CLOSE_WRITE
             | WatchMask::MOVED_TO
             | WatchMask::MOVED_FROM
             | WatchMask::DELETE

@@ -20,13 +20,14 @@ use polylet_core::id::EffectId;
 use polylet_core::node::Node;
 use polylet_core::observed::{ContainerState, Listing, SandboxState, Summary};
 use polylet_core::pod::Source;
+use polylet_core::say::{About, Say};
 use polylet_core::time::Mono;
 use polylet_machine::facts;
 use polylet_policy::{PolicyHost, Writes};
 use polylet_server::{Metrics, Pulse};
 use polylet_store::{Ring, Store};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Asked, NodeAdmin};
@@ -41,7 +42,7 @@ use crate::source::fetch::Fetcher;
 use crate::source::url::{self, Url};
 use crate::source::{Report, watch};
 use crate::stream::Streams;
-use crate::{policies, rotation, tell};
+use crate::{allocatable, policies, rotation, tell};
 
 /// Events that may wait. Whoever sends more waits.
 const INBOX: usize = 1024;
@@ -54,7 +55,7 @@ const PULSE: Duration = Duration::from_secs(5);
 /// Whatever keeps it from starting; a running agent does not give up.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(&settings.node_name));
-    let Booted { lock, performer, store, ring, policies, node, adoptions, runtime_version, hints } =
+    let Booted { lock, performer, store, ring, policies, node, adoptions, runtime_version, hints, unlimited } =
         boot(&settings, &metrics).await?;
     let (inbox, events) = mpsc::channel(INBOX);
     let (ask, asked) = mpsc::channel(16);
@@ -93,6 +94,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     }
     spawn_manifests(&settings, adoptions, &settled, &inbox);
     spawn_runtime(&performer, hints, inbox.clone());
+    if let Some((cgroups, limits)) = performer.cgroups.clone().zip(unlimited) {
+        tokio::spawn(allocatable::enforce_later(cgroups, limits, performer.events.clone(), stop.clone()));
+    }
     if let Some(rotation) = settings.log_rotation {
         let (client, paths) = (performer.client.clone(), settings.paths.clone());
         tokio::spawn(rotation::rotate(client, paths, rotation, stop.clone()));
@@ -118,6 +122,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         socket = %settings.admin_socket.display(),
         "the agent runs"
     );
+    let starting = Say { about: About::Node, warning: false, reason: "Starting", message: "Starting kubelet.".into() };
+    tell::event(&starting, &agent.performer.events, facts::now().wall);
     agent.turn(events, asked, answered).await;
     stop.cancel();
     // It goes with the process: something of this one may still be on its way out.
@@ -440,8 +446,8 @@ fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbo
             loop {
                 tokio::select! {
                     () = tokio::time::sleep_until(next) => break,
-                    hint = hints.recv() => {
-                        let Some(hint) = hint else { break };
+                    // Nobody hints any more: what is left is to ask from time to time.
+                    Some(hint) = hints.recv() => {
                         let everything = hint == Hint::Everything;
                         if inbox.send(Event::Hint(hint)).await.is_err() {
                             return;
@@ -455,6 +461,3 @@ fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbo
         }
     });
 }
-
-/// Where a question's answer goes.
-pub type Reply<T> = oneshot::Sender<T>;

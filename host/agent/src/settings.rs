@@ -67,6 +67,10 @@ pub struct Settings {
     pub fail_cgroup_v1: bool,
     /// `failSwapOn`.
     pub fail_swap_on: bool,
+    /// `protectKernelDefaults`: the kernel must be set as a node needs it, and is not touched.
+    pub protect_kernel_defaults: bool,
+    /// `kernelTunables`.
+    pub kernel_tunables: KernelTunables,
     /// `oomScoreAdj`.
     pub oom_score_adj: i32,
     /// `maxPods`.
@@ -111,6 +115,16 @@ pub struct Settings {
     pub admin_socket: PathBuf,
     /// Bounds that policies live in.
     pub policy_bounds: PolicyBounds,
+}
+
+/// What becomes of settings of the kernel that are not as a node needs them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelTunables {
+    /// They are left as they are.
+    Leave,
+    /// They are set, as upstream does it.
+    #[default]
+    Set,
 }
 
 /// When the logs of containers are rotated, and what is kept of them.
@@ -217,6 +231,8 @@ impl Settings {
             ids_per_pod: IDS_PER_POD,
             fail_cgroup_v1: true,
             fail_swap_on: true,
+            protect_kernel_defaults: false,
+            kernel_tunables: KernelTunables::default(),
             oom_score_adj: -999,
             max_pods: 110,
             parallel_pulls: 1,
@@ -260,8 +276,6 @@ impl Settings {
     /// The core's settings.
     pub fn core(&self, found: &Found) -> Config {
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-        let maximum = ms(self.crash_backoff_max);
-        let restart = Bounds { initial: maximum.min(10_000), maximum, reset_after: 600_000 };
         // What a hard threshold keeps free is not the pods' to ask for.
         let kept = |signal: &str, capacity: u64| {
             let hard = self.thresholds.iter().find(|t| t.signal == signal && t.grace.is_none());
@@ -271,8 +285,8 @@ impl Settings {
             node_name: self.node_name.clone(),
             node_ips: found.node_ips.clone(),
             sources: [Some(Source::File), self.static_pod_url.as_ref().map(|_| Source::Http)].into_iter().flatten().collect(),
-            restart,
-            image_backoff: Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 },
+            restart: Bounds::crash_up_to(ms(self.crash_backoff_max)),
+            image_backoff: Bounds::IMAGE_PULL,
             relist: Duration::from_secs(1),
             relist_with_events: Duration::from_secs(10),
             sampling: Duration::from_secs(10),

@@ -126,6 +126,20 @@ fn a_directory_is_checked_as_the_agent_would() {
 }
 
 #[test]
+fn a_component_is_checked_and_one_that_is_refused_is_an_object_too() {
+    let world = World::new();
+    let report = world.json(&["policy", "check", &policy("gentle-restart"), "--hook", "restart", "-o", "json"]);
+    assert_eq!((&report["ok"], &report["hooks"]), (&json!(true), &json!(["restart"])));
+    let broken = world.write("broken.wasm", "no component");
+    let (status, said, error) = world.run(&["policy", "check", &broken, "-o", "json"]);
+    let report: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said:?}"));
+    assert_eq!((status, &report["ok"]), (Some(1), &json!(false)));
+    assert_eq!(error, format!("Error: {}\n", report["error"].as_str().unwrap()));
+    let (status, said, _) = world.run(&["policy", "check", &broken]);
+    assert_eq!((status, said.as_str()), (Some(1), ""));
+}
+
+#[test]
 fn limits_are_given_and_kept() {
     let world = World::new();
     let component = policy("gentle-restart");

@@ -259,6 +259,6 @@ pub enum StopCause {
     UnknownState,
     /// Not in the spec and in no source: left by somebody before us.
     Orphan,
-    /// It no longer fits the node (admission after a restart of the agent).
+    /// Admission turned it away before anything of it ran.
     Rejected,
 }

@@ -91,13 +91,12 @@ pub(crate) fn attempt(word: &str) -> Container {
 
 /// Upstream's defaults on a node of 4 cores and 16 GiB, without thresholds.
 pub(crate) fn config() -> Config {
-    let bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
     Config {
         node_name: "node".into(),
         node_ips: vec!["10.0.0.1".into()],
         sources: vec![Source::Api],
-        restart: bounds,
-        image_backoff: bounds,
+        restart: Bounds::crash_up_to(300_000),
+        image_backoff: Bounds::IMAGE_PULL,
         relist: Duration::from_secs(1),
         relist_with_events: Duration::from_secs(300),
         sampling: Duration::from_secs(10),

@@ -49,12 +49,12 @@ pub struct CgroupTree {
 /// What all pods together may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeLimits {
-    /// Allocatable cpu in millicores.
+    /// Millicores, which shares are made of.
     pub cpu: u64,
-    /// Bytes: capacity less what is reserved for system and agent. Hard eviction thresholds are not taken off.
-    pub memory: Option<u64>,
-    /// Process numbers: the maximum less what is reserved.
-    pub pids: Option<u64>,
+    /// Bytes.
+    pub memory: u64,
+    /// Process numbers.
+    pub pids: u64,
     /// Bytes by size of page; sizes that are not named get 0.
     pub huge_pages: BTreeMap<u64, u64>,
 }
@@ -109,6 +109,9 @@ pub enum CgroupError {
         #[source]
         cause: cgroups_rs::fs::error::Error,
     },
+    /// All is made but for the limits of all pods together: the kernel refuses one below what pods use already.
+    #[error("limit all pods together")]
+    Limits(#[source] Box<CgroupError>),
     /// A v2 controller could not be handed down to the children.
     #[error("enable controllers {controllers} below cgroup {path}")]
     Enable {
@@ -196,18 +199,20 @@ impl CgroupTree {
     }
 
     /// Makes the pods' root and the tiers, and sets the limits of the root. To be called at start; tiers are seen to again with each pod.
+    ///
+    /// # Errors
+    /// [`CgroupError::Limits`] where only the limits are not set: another try may succeed once pods use less.
     pub fn ensure_node(&self, limits: &NodeLimits) -> Result<(), CgroupError> {
         let huge_pages = self.page_sizes.iter().map(|size| (*size, limits.huge_pages.get(size).copied().unwrap_or(0)));
         let values = Values {
             shares: Some(cpu::shares(limits.cpu)),
-            memory_limit: limits.memory,
-            pids_limit: limits.pids,
+            memory_limit: Some(limits.memory),
+            pids_limit: Some(limits.pids),
             huge_pages: huge_pages.collect(),
             ..Values::default()
         };
         let pods = CgroupName::pods(&self.root);
         self.create(&pods)?;
-        self.write(&pods, &values)?;
         for tier in [QosClass::Burstable, QosClass::BestEffort] {
             let name = CgroupName::tier(&self.root, tier);
             let new = !self.is_complete(&name);
@@ -216,7 +221,7 @@ impl CgroupTree {
             let shares = (new || tier == QosClass::BestEffort).then_some(cpu::MIN_SHARES);
             self.write(&name, &Values { shares, huge_pages: unbounded, ..Values::default() })?;
         }
-        Ok(())
+        self.write(&pods, &values).map_err(|cause| CgroupError::Limits(Box::new(cause)))
     }
 
     /// Gives the Burstable tier the shares of what its active pods request together, in millicores with their overhead. To be

@@ -4,7 +4,7 @@
 //! Reading order:
 //! - what a pod is given: [`cgroup`], [`volume`], [`userns`], [`hosts`], [`logs`]
 //! - what it uses: [`stats`]
-//! - what the node is: [`facts`], [`network`], [`root`], [`lock`]
+//! - what the node is: [`facts`], [`network`], [`root`], [`lock`], [`tunables`]
 //!
 //! **Invariant:** nothing here decides about a pod, remembers one, or talks to a peer other than the kernel.
 
@@ -19,6 +19,7 @@ pub mod logs;
 pub mod network;
 pub mod root;
 pub mod stats;
+pub mod tunables;
 pub mod userns;
 pub mod volume;
 

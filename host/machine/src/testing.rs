@@ -1,5 +1,8 @@
 //! What the tests of this crate share.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use polylet_core::pod::{Pod, Source};
@@ -11,6 +14,11 @@ pub(crate) fn pod(spec: &str) -> Arc<Pod> {
     let text = format!(r#"{{"metadata":{{"name":"web","namespace":"default","uid":"uid-1"}},"spec":{spec}}}"#);
     let object: k8s_openapi::api::core::v1::Pod = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     Arc::new(Pod::parse(Arc::new(object), Source::Api, Wall(0)).unwrap_or_else(|error| panic!("{error}: {text}")))
+}
+
+/// Permissions of a file, with the bits that are set for programs and directories.
+pub(crate) fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o7777
 }
 
 /// Runs a test in a mount namespace of its own, so that the machine's mounts stay as they are however it ends. Needs root.

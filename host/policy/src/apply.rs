@@ -22,6 +22,9 @@ const LINGER: Duration = Duration::from_secs(60);
 /// Policies that linger at most; the ones unbound first go first.
 const LINGERING: usize = 16;
 
+/// What policies remember is kept for so long after the directory has named them last: a file may be taken away and put back.
+const REMEMBERED: Duration = Duration::from_secs(3600);
+
 /// What a scan came to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
@@ -59,6 +62,8 @@ pub(crate) struct Ladder {
     good: BTreeMap<Hook, Place>,
     default: Option<Arc<LoadedPolicy>>,
     lingering: Vec<(Instant, Rung, Arc<LoadedPolicy>)>,
+    /// Names under which something is remembered although nothing has them, since when.
+    unnamed: BTreeMap<Arc<str>, Instant>,
 }
 
 #[derive(Clone)]
@@ -102,6 +107,7 @@ impl PolicyHost {
             self.take_place(&mut ladder, scan, active, next, hook, may);
         }
         let (bindings, changed) = self.publish(&mut ladder);
+        self.forget_unnamed(&mut ladder, scan);
         Applied { bindings, changed, errors, waiting }
     }
 
@@ -203,6 +209,18 @@ impl PolicyHost {
         }
     }
 
+    /// Drops what is remembered under names that nothing has had for long: no binding, and none that could be reverted to.
+    fn forget_unnamed(&self, ladder: &mut Ladder, scan: &Scan) {
+        let Some(mut named) = scan.names.clone() else { return };
+        let places = ladder.active.values().chain(ladder.good.values());
+        named.extend(places.map(|place| place.binding.name.clone()));
+        named.extend(ladder.default.iter().map(|policy| policy.name.to_string()));
+        for policy in ladder.long_unnamed(&self.store().policies(), &named, Instant::now()) {
+            tracing::info!(policy = &*policy, "no binding has this name any more: what its policy remembered is dropped");
+            self.store().forget_policy(&policy);
+        }
+    }
+
     /// Replaces what can be asked.
     fn publish(&self, ladder: &mut Ladder) -> (Arc<Bindings>, bool) {
         let mut rungs: BTreeMap<Hook, Vec<Rung>> = BTreeMap::new();
@@ -247,6 +265,17 @@ impl Ladder {
         }
         let over = self.lingering.len().saturating_sub(LINGERING);
         self.lingering.drain(..over);
+    }
+
+    /// Of the names under which something is remembered, those that have not been among the `named` for [`REMEMBERED`].
+    fn long_unnamed(&mut self, remembered: &BTreeSet<Arc<str>>, named: &BTreeSet<String>, now: Instant) -> Vec<Arc<str>> {
+        let unnamed = || remembered.iter().filter(|policy| !named.contains(&***policy));
+        self.unnamed.retain(|policy, _| unnamed().any(|other| other == policy));
+        for policy in unnamed() {
+            self.unnamed.entry(Arc::clone(policy)).or_insert(now);
+        }
+        let long = |since: Instant| now.duration_since(since) >= REMEMBERED;
+        self.unnamed.iter().filter(|(_, since)| long(**since)).map(|(policy, _)| Arc::clone(policy)).collect()
     }
 }
 
@@ -294,4 +323,31 @@ pub(crate) fn whole(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_policy_remembers_outlives_its_name_by_an_hour() {
+        let mut ladder = Ladder::default();
+        let name = |text: &str| Arc::<str>::from(text);
+        let remembered = BTreeSet::from([name("gentle"), name("other")]);
+        let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let (both, other) = (named(&["gentle", "other"]), named(&["other"]));
+        let (start, minute) = (Instant::now(), Duration::from_secs(60));
+        assert!(ladder.long_unnamed(&remembered, &both, start).is_empty());
+        assert!(ladder.long_unnamed(&remembered, &other, start + minute).is_empty());
+        assert!(ladder.long_unnamed(&remembered, &other, start + minute * 60).is_empty(), "the hour begins when the name goes");
+        // It comes back, and goes again.
+        assert!(ladder.long_unnamed(&remembered, &both, start + minute * 61).is_empty());
+        assert!(ladder.long_unnamed(&remembered, &other, start + minute * 62).is_empty());
+        assert!(ladder.long_unnamed(&remembered, &other, start + minute * 121).is_empty());
+        assert_eq!(ladder.long_unnamed(&remembered, &other, start + minute * 122), [name("gentle")]);
+        assert!(
+            ladder.long_unnamed(&BTreeSet::from([name("other")]), &other, start + minute * 300).is_empty(),
+            "what is dropped is not dropped again"
+        );
+    }
 }

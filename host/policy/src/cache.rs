@@ -4,9 +4,9 @@
 //! **Invariant:** machine code is run only if we compiled it: directory and file belong to us, nobody else can write them, and the
 //! code is what its own digest says.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -16,6 +16,7 @@ use wasmtime::component::Component;
 
 use crate::digest::{hex, hex_of};
 use crate::engine::Engine;
+use crate::file;
 
 /// Artifacts kept; the ones used least recently go first.
 const KEPT: usize = 64;
@@ -72,11 +73,8 @@ impl Cache {
             .create(directory)
             .map_err(|cause| failed("make the directory", cause))?;
         let directory = directory.canonicalize().map_err(|cause| failed("find the directory", cause))?;
-        for path in directory.ancestors() {
-            let found = fs::symlink_metadata(path).map_err(|cause| failed("look at", cause))?;
-            // In a sticky directory nobody can replace what is another's.
-            let sticky = path != directory && found.mode() & 0o1000 != 0;
-            ours_alone(path, &found, sticky)?;
+        if let Some((path, why)) = file::others_can_change(&directory).map_err(|cause| failed("look at", cause))? {
+            return Err(CacheError::Unsafe { path, why });
         }
         let cache = Self { directory };
         cache.prune(engine);
@@ -99,7 +97,8 @@ impl Cache {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-        ours_alone(&code, &file.metadata().map_err(failed)?, false)?;
+        let opened = file.metadata().map_err(failed)?;
+        file::ours_alone(&opened, false).map_err(|why| CacheError::Unsafe { path: code.clone(), why })?;
         let sound = sum_of(&mut file).map_err(failed)? == wanted.trim();
         // The time of last use, for `prune`: it does not matter if it cannot be set.
         let _ = file.set_modified(SystemTime::now());
@@ -157,19 +156,6 @@ impl Cache {
 fn is_being_written(entry: &fs::DirEntry) -> bool {
     let age = entry.metadata().and_then(|found| found.modified()).map(|changed| changed.elapsed().unwrap_or_default());
     age.is_ok_and(|age| age < ABANDONED)
-}
-
-/// Refuses what somebody else owns or can write.
-fn ours_alone(path: &Path, found: &Metadata, sticky: bool) -> Result<(), CacheError> {
-    let us = rustix::process::geteuid().as_raw();
-    let refused = |why: String| Err(CacheError::Unsafe { path: path.into(), why });
-    match found {
-        found if found.uid() != us && found.uid() != 0 => refused(format!("belongs to user {}", found.uid())),
-        found if found.mode() & 0o022 != 0 && !sticky => {
-            refused(format!("can be written by others (mode {:04o})", found.mode() & 0o7777))
-        }
-        _ => Ok(()),
-    }
 }
 
 fn sum_of(file: &mut File) -> io::Result<String> {

@@ -8,8 +8,11 @@
 //! ```
 //!
 //! **Invariant:** a reader that scans finds one generation or the next, never a mixture: writers hold the lock of the directory.
+//!
+//! Policies decide about other people's work, so nobody but root and the agent's own user may write what says which: neither the directory,
+//! nor one above it, nor a binding's file. A component may be anybody's, and a link: the binding holds its digest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,6 +38,8 @@ pub const KIND: &str = "PolicyBinding";
 const COMPONENTS: &str = "components";
 const PREVIOUS: &str = ".previous";
 const GOOD: &str = ".good";
+/// What is said of what others can change.
+const OURS: &str = "whoever can change bindings decides about every pod; make it the agent's own (chown root, chmod go-w)";
 /// Largest binding file that is read.
 const FILE_MAX: u64 = 1 << 20;
 
@@ -66,6 +71,9 @@ pub struct Scan {
     pub errors: Vec<BindingError>,
     /// The last that were good, for hooks that are bound.
     pub good: BTreeMap<Hook, Binding>,
+    /// Names of the bindings that are here in any form: bound or in error, before the last change, good before. None where that is
+    /// not known.
+    pub names: Option<BTreeSet<String>>,
 }
 
 /// One thing that is wrong with a binding. The others are not affected, and what this one had bound before stays bound.
@@ -106,10 +114,17 @@ pub fn scan(directory: &Path) -> io::Result<Scan> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(scan),
         open => open.and_then(|open| open.lock_shared().map(|()| open))?,
     };
+    let real = directory.canonicalize()?;
+    if let Some((path, why)) = crate::file::others_can_change(&real)? {
+        scan.errors =
+            vec![BindingError { file: path, field: String::new(), problem: format!("{why}: {OURS}"), hooks: Hook::ALL.into() }];
+        return Ok(scan);
+    }
     let entries = fs::read_dir(directory)?;
     let mut files: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     files.retain(|file| is_binding(file));
     files.sort();
+    scan.names = names(directory, &files);
     let mut found: Vec<(PathBuf, Binding)> = Vec::new();
     for file in files {
         match read(&file) {
@@ -131,6 +146,22 @@ pub fn scan(directory: &Path) -> io::Result<Scan> {
         }
     }
     Ok(scan)
+}
+
+/// Names of the bindings in these files and of those kept aside; None where one of those cannot be read.
+fn names(directory: &Path, files: &[PathBuf]) -> Option<BTreeSet<String>> {
+    let mut names: BTreeSet<String> = files.iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect();
+    for folder in [PREVIOUS, GOOD] {
+        for hook in Hook::ALL {
+            let file = directory.join(folder).join(format!("{}.yaml", hook.as_str()));
+            match read_aside(&file) {
+                Ok(binding) => drop(names.insert(binding.name)),
+                Err(_) if fs::symlink_metadata(&file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+    Some(names)
 }
 
 /// Each of them is named in the error of the other.
@@ -167,15 +198,14 @@ fn read_aside(file: &Path) -> Result<Binding, Vec<BindingError>> {
 
 fn parse(file: &Path, is_named: bool) -> Result<Binding, Vec<BindingError>> {
     let whole = |problem: String| vec![BindingError { file: file.into(), field: String::new(), problem, hooks: Vec::new() }];
-    let read = || {
-        let open = crate::file::open(file)?;
-        if open.metadata()?.len() > FILE_MAX {
-            return Err(io::Error::other(format!("is longer than {FILE_MAX} bytes")));
-        }
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut io::Read::take(open, FILE_MAX), &mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().map_err(|error| whole(format!("cannot be read: {error}")))?;
+    let unreadable = |error: io::Error| whole(format!("cannot be read: {error}"));
+    let open = crate::file::open(file).map_err(unreadable)?;
+    let found = open.metadata().map_err(unreadable)?;
+    crate::file::ours_alone(&found, false).map_err(|why| whole(format!("{why}: {OURS}")))?;
+    if found.len() > FILE_MAX {
+        return Err(whole(format!("cannot be read: is longer than {FILE_MAX} bytes")));
+    }
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(open, FILE_MAX), &mut bytes).map_err(unreadable)?;
     parse::binding(file, &bytes, is_named)
 }

@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** nothing is written but by [`PolicyStore::commit`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polylet_core::id::PodUid;
@@ -153,6 +153,16 @@ impl PolicyStore {
         self.forget(|bucket| bucket.pod.as_ref() == Some(uid));
     }
 
+    /// Drops all that is remembered under the name of a binding.
+    pub(crate) fn forget_policy(&self, policy: &str) {
+        self.forget(|bucket| &*bucket.policy == policy);
+    }
+
+    /// Names of bindings under which something is remembered.
+    pub(crate) fn policies(&self) -> BTreeSet<Arc<str>> {
+        lock(&self.buckets).by_name.keys().map(|bucket| Arc::clone(&bucket.policy)).collect()
+    }
+
     /// A bucket's contents, for showing.
     pub fn read(&self, bucket: &BucketName) -> Arc<Entries> {
         self.find(bucket).entries
@@ -284,6 +294,21 @@ mod tests {
         let again = PolicyStore::new(Some(kept));
         assert_eq!(again.read(&bucket(None))["k"], b"v");
         assert!(again.read(&bucket(Some("u"))).is_empty());
+    }
+
+    #[test]
+    fn a_policy_that_is_forgotten_leaves_nothing_and_the_others_stay() {
+        let kept = Arc::new(Kept::default());
+        let store = PolicyStore::new(Some(kept.clone()));
+        let other = BucketName { policy: "other".into(), pod: Some("u".into()) };
+        for name in [&bucket(None), &bucket(Some("u")), &other] {
+            store.commit(writes(&store, name, "k", Some("v"))).unwrap();
+        }
+        let (p, others) = (Arc::<str>::from("p"), Arc::clone(&other.policy));
+        assert_eq!(store.policies(), BTreeSet::from([Arc::clone(&others), p]));
+        store.forget_policy("p");
+        assert_eq!((store.policies(), lock(&store.buckets).bytes), (BTreeSet::from([others]), 2));
+        assert_eq!(lock(&kept.0).keys().collect::<Vec<_>>(), [&other]);
     }
 
     #[test]

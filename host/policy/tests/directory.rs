@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use common::{answer, built, guest, host, host_with, questions};
@@ -56,6 +57,48 @@ fn a_binding_is_read() {
 fn a_directory_that_is_not_there_shows_nothing() {
     let scan = scan(Path::new("/nonexistent/policies")).unwrap();
     assert!(scan.bindings.is_empty() && scan.errors.is_empty());
+    assert_eq!(scan.names, None, "what it would name is not known");
+}
+
+#[test]
+fn what_others_can_change_is_not_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gentle.yaml");
+    fs::write(&file, binding("gentle", &good_spec())).unwrap();
+    let said = |path: &Path, mode: u32, back: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let scan = scan(folder.path()).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(back)).unwrap();
+        assert!(scan.bindings.is_empty());
+        scan.errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let why = "whoever can change bindings decides about every pod; make it the agent's own (chown root, chmod go-w)";
+    assert_eq!(said(&file, 0o664, 0o644), [format!("{}: can be written by others (mode 0664): {why}", file.display())]);
+    let real = folder.path().canonicalize().unwrap();
+    assert_eq!(said(folder.path(), 0o1777, 0o700), [format!("{}: can be written by others (mode 1777): {why}", real.display())]);
+    assert_eq!(scan(folder.path()).unwrap().bindings.len(), 1);
+}
+
+#[test]
+fn names_are_those_that_are_bound_or_could_be_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let bind = |name: &str| {
+        let component = name.as_bytes();
+        install(path, &Install { name, hook: Hook::Restart, component, config: json!({}), limits: LimitSpec::default() }).unwrap()
+    };
+    let names = || scan(path).unwrap().names.map(|names| names.into_iter().collect::<Vec<_>>().join(" "));
+    bind("first");
+    bind("second");
+    assert_eq!(names().as_deref(), Some("first second"));
+    bind("third");
+    assert_eq!(names().as_deref(), Some("second third"));
+    unbind(path, Hook::Restart).unwrap();
+    assert_eq!(names().as_deref(), Some("third"));
+    fs::write(path.join("odd.yaml"), "no binding").unwrap();
+    assert_eq!(names().as_deref(), Some("odd third"), "it may be what is bound");
+    fs::write(path.join(".previous/restart.yaml"), "no binding").unwrap();
+    assert_eq!(names(), None);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What is counted, under upstream's names where one exists.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use polylet_core::pod::ContainerKind;
@@ -90,7 +90,7 @@ pub struct Metrics {
     store_errors: Counter,
     decisions_lost: Gauge,
     resident: Gauge,
-    cpu: Gauge<f64, AtomicU64>,
+    cpu: Counter<f64, AtomicU64>,
 }
 
 impl Metrics {
@@ -143,7 +143,7 @@ impl Metrics {
             store_errors: registered(r, "polylet_store_errors", "Writes that did not reach the disk"),
             decisions_lost: registered(r, "polylet_decisions_lost", "Decision records that were not kept, since the start"),
             resident: registered(r, "process_resident_memory_bytes", "Resident memory of the agent"),
-            cpu: registered(r, "process_cpu_seconds_total", "CPU time of the agent"),
+            cpu: registered(r, "process_cpu_seconds", "CPU time of the agent"),
             registry,
         }
     }
@@ -252,7 +252,8 @@ impl Metrics {
             .filter_map(|f| f.parse().ok())
             .collect();
         let ticks = rustix::param::clock_ticks_per_second() as f64;
-        self.cpu.set(fields.iter().sum::<f64>() / ticks);
+        // The kernel counts: its number is taken over whole, in the form that the counter keeps one.
+        self.cpu.inner().store((fields.iter().sum::<f64>() / ticks).to_bits(), Ordering::Relaxed);
     }
 }
 
@@ -310,5 +311,8 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!(text.contains("process_resident_memory_bytes "), "{text}");
+        assert!(text.contains("# TYPE process_cpu_seconds counter\n"), "{text}");
+        let cpu = text.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total ")).expect("in the text");
+        assert!(cpu.parse::<f64>().is_ok_and(|seconds| (0.0..1e6).contains(&seconds)), "{cpu}");
     }
 }

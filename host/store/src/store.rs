@@ -218,16 +218,6 @@ impl Store {
         self.shared.change(writes.into_iter().map(|write| (key(write.bucket, write.key), write.value)))
     }
 
-    /// Drops one bucket of every policy: a pod's, by UID, when the pod has gone. [`Store::forget`] does so too.
-    pub fn policy_drop_bucket(&self, bucket: &str) -> Result<(), StoreError> {
-        self.drop_where(|_, b| b == bucket)
-    }
-
-    /// Drops all that a policy remembers.
-    pub fn policy_drop(&self, policy: &str) -> Result<(), StoreError> {
-        self.drop_where(|p, _| p == policy)
-    }
-
     /// UIDs that pods of manifests took over from pods that ran already, by the UID that the manifest's content gives.
     pub fn adopted(&self) -> BTreeMap<PodUid, PodUid> {
         let state = self.shared.lock();
@@ -246,13 +236,6 @@ impl Store {
     /// Tries now to write what is only in memory, and answers whether the disk has all of it. The keeper does the same by itself.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.shared.flush(&mut self.shared.lock())
-    }
-
-    fn drop_where(&self, drop: impl Fn(&str, &str) -> bool) -> Result<(), StoreError> {
-        let mut state = self.shared.lock();
-        let doomed = |key: &&Key| matches!(key, Key::Policy { policy, bucket, .. } if drop(policy, bucket));
-        let keys: Vec<Key> = state.image.keys().filter(doomed).cloned().collect();
-        self.shared.change_locked(&mut state, keys.into_iter().map(|key| (key, None)))
     }
 }
 

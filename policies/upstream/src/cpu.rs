@@ -49,15 +49,3 @@ pub const fn quota_us(millicores: u64, period_us: u64) -> Option<u64> {
     let quota = millicores.saturating_mul(period_us) / 1000;
     Some(if quota < MIN_QUOTA_US { MIN_QUOTA_US } else { quota })
 }
-
-/// The request in millicores that shares stand for, rounded up.
-#[must_use]
-pub const fn millicores_of_shares(shares: u64) -> u64 {
-    if shares < MIN_SHARES { 0 } else { shares.saturating_mul(1000).div_ceil(1024) }
-}
-
-/// The limit in millicores that a quota stands for; 0 where there is none (a quota of −1) or no period.
-#[must_use]
-pub const fn millicores_of_quota(quota_us: i64, period_us: u64) -> u64 {
-    if quota_us <= 0 || period_us == 0 { 0 } else { quota_us.unsigned_abs().saturating_mul(1000) / period_us }
-}

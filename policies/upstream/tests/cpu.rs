@@ -37,11 +37,4 @@ fn the_way_back_is_upstreams() {
     assert_eq!(cpu::shares_of_weight(1), 2);
     assert_eq!(cpu::shares_of_weight(39), 998);
     assert_eq!(cpu::shares_of_weight(10_000), 262_144);
-    assert_eq!(cpu::millicores_of_shares(1), 0);
-    assert_eq!(cpu::millicores_of_shares(2), 2);
-    assert_eq!(cpu::millicores_of_shares(102), 100);
-    assert_eq!(cpu::millicores_of_shares(1024), 1000);
-    assert_eq!(cpu::millicores_of_quota(-1, 100_000), 0);
-    assert_eq!(cpu::millicores_of_quota(25_000, 100_000), 250);
-    assert_eq!(cpu::millicores_of_quota(25_000, 0), 0);
 }

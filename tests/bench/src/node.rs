@@ -59,7 +59,8 @@ impl Node {
         );
         let own = format!(
             "apiVersion: polylet.io/v1alpha1\nkind: PolyletConfiguration\npolicyDirectory: {dir}/policies\n\
-             cacheDirectory: {dir}/policy-cache\nstateDirectory: {dir}/polylet-state\nadminSocket: {dir}/polylet.sock\n"
+             cacheDirectory: {dir}/policy-cache\nstateDirectory: {dir}/polylet-state\nadminSocket: {dir}/polylet.sock\n\
+             kernelTunables: leave\n"
         );
         std::fs::write(self.dir.join("config.yaml"), kubelet)?;
         std::fs::write(self.dir.join("polylet.yaml"), own)?;

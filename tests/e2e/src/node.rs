@@ -93,6 +93,7 @@ policyDirectory: {dir}/policies
 cacheDirectory: {dir}/policy-cache
 stateDirectory: {dir}/state
 adminSocket: {dir}/polylet.sock
+kernelTunables: leave
 "
         );
         std::fs::write(self.dir.join("config.yaml"), kubelet).expect("write config.yaml");

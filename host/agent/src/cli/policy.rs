@@ -163,11 +163,20 @@ fn check(path: &Path, hook: Option<Hook>, config: &str, output: Output) -> anyho
     if path.is_dir() {
         return check_directory(path, output);
     }
-    let policy = loaded(&host()?, path, hook, config)?;
+    let policy = match loaded(&host()?, path, hook, config) {
+        Ok(policy) => policy,
+        Err(error) => {
+            // People read it on standard error.
+            if output == Output::Json {
+                super::show(output, &json!({"ok": false, "error": format!("{error:#}")}), lines)?;
+            }
+            return Err(error);
+        }
+    };
     let said = policy.description();
     let hooks: Vec<&str> = policy.hooks().iter().map(|h| h.as_str()).collect();
     let report = json!({
-        "digest": policy.digest().as_str(), "name": said.name, "version": said.version,
+        "ok": true, "digest": policy.digest().as_str(), "name": said.name, "version": said.version,
         "summary": said.summary, "hooks": hooks,
     });
     super::show(output, &report, lines)

@@ -133,6 +133,7 @@ pub(super) fn apply(tree: &Map<String, Value>, settings: &mut Settings) {
     settings.ids_per_pod = tree.ids_per_pod().and_then(|ids| u32::try_from(ids).ok()).unwrap_or(IDS_PER_POD);
     settings.fail_cgroup_v1 = tree.flag("failCgroupV1");
     settings.fail_swap_on = tree.flag("failSwapOn");
+    settings.protect_kernel_defaults = tree.flag("protectKernelDefaults");
     settings.oom_score_adj = i32::try_from(number("oomScoreAdj")).unwrap_or(-999);
     settings.max_pods = u32::try_from(number("maxPods")).unwrap_or(110);
     let count = |name: &str| u32::try_from(number(name)).unwrap_or(0);

@@ -122,7 +122,7 @@ pub(super) const FIELDS: &[Field] = &[
     row("mergeDefaultEvictionSettings", "*bool", "false", Bool, Honoured),
     row("podsPerCore", "int32", "0", COUNT, Refused("a number of pods per core; maxPods is")),
     row("enableControllerAttachDetach", "*bool", "true", Bool, API),
-    row("protectKernelDefaults", "bool", "false", Bool, Refused("a check of kernel settings")),
+    row("protectKernelDefaults", "bool", "false", Bool, Honoured),
     row("makeIPTablesUtilChains", "*bool", "true", Bool, Ignored("this node makes no iptables chains")),
     row("iptablesMasqueradeBit", "*int32", "14", Int(0, 31), Ignored("this node makes no iptables chains")),
     row("iptablesDropBit", "*int32", "15", Int(0, 31), Ignored("this node makes no iptables chains")),

@@ -5,10 +5,10 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::duration;
-use super::schema::Shape::{Bool, Duration, Object, Path as PathShape};
+use super::schema::Shape::{Bool, Duration, Object, OneOf, Path as PathShape};
 use super::schema::Stand::Honoured;
 use super::schema::{Field, Shape};
-use crate::settings::Settings;
+use crate::settings::{KernelTunables, Settings};
 
 /// Kind and version of the file.
 pub(super) const KIND: (&str, &str) = ("polylet.io/v1alpha1", "PolyletConfiguration");
@@ -23,6 +23,7 @@ pub(super) const FIELDS: &[Field] = &[
     row("cacheDirectory", "string", "''", PathShape),
     row("stateDirectory", "string", "''", PathShape),
     row("adminSocket", "string", "''", PathShape),
+    row("kernelTunables", "string", "set", OneOf(&["leave", "set"])),
     row("policies", "PolicyBounds", "null", Object(BOUNDS)),
 ];
 
@@ -49,6 +50,10 @@ pub(super) fn apply(map: &Map<String, Value>, settings: &mut Settings) {
             *slot = path;
         }
     }
+    settings.kernel_tunables = match map.get("kernelTunables").and_then(Value::as_str) {
+        Some("leave") => KernelTunables::Leave,
+        _ => KernelTunables::Set,
+    };
     let bounds = map.get("policies").and_then(Value::as_object).cloned().unwrap_or_default();
     let flag = |name: &str, default: bool| bounds.get(name).and_then(Value::as_bool).unwrap_or(default);
     let own = &mut settings.policy_bounds;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::config::schema::Shape;
 use crate::flags::{FIELDS, SWITCHES};
-use crate::settings::LogRotation;
+use crate::settings::{KernelTunables, LogRotation};
 use crate::source::fetch::ManifestUrl;
 use polylet_core::config::{Quantity, Rate};
 
@@ -245,6 +245,17 @@ fn our_own_file() {
 }
 
 #[test]
+fn the_kernel_is_set_as_upstream_sets_it_unless_it_is_to_be_left() {
+    let settings = World::new().settings();
+    assert_eq!((settings.protect_kernel_defaults, settings.kernel_tunables), (false, KernelTunables::Set));
+    assert_eq!(World::new().polylet("kernelTunables: leave").settings().kernel_tunables, KernelTunables::Leave);
+    assert!(World::new().config("protectKernelDefaults: true").settings().protect_kernel_defaults);
+    World::new()
+        .polylet("kernelTunables: keep")
+        .problems(&["polylet.yaml: kernelTunables: Unsupported value: \"keep\": supported values: \"leave\", \"set\""]);
+}
+
+#[test]
 fn all_problems_come_together_and_name_their_layer() {
     let world = World::new()
         .config("maxpods: 5\ncgroupDriver: systemd\nsyncFrequency: 5\n")
@@ -338,6 +349,10 @@ fn gates_of_what_is_not_there_may_be_off_and_are_told_when_on() {
     gates("InPlacePodVerticalScaling: true").problems(&[
         "config.yaml: featureGates[InPlacePodVerticalScaling]: true has no effect: this node does not have this feature yet",
     ]);
+    gates("GracefulNodeShutdown: true, KubeletPSI: false, PodAndContainerStatsFromCRI: false, NodeDeclaredFeatures: false")
+        .problems(&[
+            "config.yaml: featureGates[GracefulNodeShutdown]: true has no effect: this node does not have this feature yet",
+        ]);
     gates("ContainerStopSignals: true, ImageVolume: true, UserNamespacesSupport: true").problems(&[]);
     gates("EmptyDirVolumeMode: false").problems(&[
         "config.yaml: featureGates[EmptyDirVolumeMode]: false has no effect: this node has this feature all the same",

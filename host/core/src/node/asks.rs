@@ -20,7 +20,6 @@ use crate::restart::{advance, backoff_key, go_duration};
 use crate::time::millis;
 
 use super::cx::{Cx, What};
-use super::lane::LATER;
 use super::worker::{Place, Restart, RestartState, Worker};
 
 /// A question under way.
@@ -224,7 +223,7 @@ impl Worker {
         let now = cx.now.wall;
         let (key, bounds) = match cause {
             Cause::ImagePullFailed => (container.image.clone(), cx.config().image_backoff),
-            _ => (format!("{cause:?}/{name}"), pod_retry()),
+            _ => (format!("{cause:?}/{name}"), Bounds::POD_RETRY),
         };
         // A failure moves the backoff on by itself: the wait after it is the new one.
         let entry = advance(self.pull_backoff.get(&key), &key, now, now, &bounds);
@@ -362,10 +361,4 @@ impl Worker {
             _ => {}
         }
     }
-}
-
-/// Bounds of the pod error backoff: always the same wait.
-fn pod_retry() -> Bounds {
-    let ten = crate::time::millis(LATER);
-    Bounds { initial: ten, maximum: ten, reset_after: 600_000 }
 }

@@ -1,5 +1,6 @@
 //! When to try again: asked when a container ended, or when something that must happen before it can run has failed.
 
+use polylet_upstream::restart as upstream;
 use serde::{Deserialize, Serialize};
 
 use super::{ContainerFacts, NodeFacts, PodFacts};
@@ -52,6 +53,23 @@ pub struct Bounds {
     pub maximum: u64,
     /// A run longer than this forgets the backoff.
     pub reset_after: u64,
+}
+
+impl Bounds {
+    /// Of image pulls.
+    pub const IMAGE_PULL: Self = Self::of(upstream::Bounds::IMAGE_PULL);
+
+    /// Of a pod whose sandbox or container could not be made: always the same wait.
+    pub const POD_RETRY: Self = Self::of(upstream::Bounds::POD_RETRY);
+
+    /// Of containers, up to the configured maximum in milliseconds.
+    pub const fn crash_up_to(maximum: u64) -> Self {
+        Self::of(upstream::Bounds::crash_up_to(maximum))
+    }
+
+    const fn of(bounds: upstream::Bounds) -> Self {
+        Self { initial: bounds.initial_ms, maximum: bounds.maximum_ms, reset_after: bounds.reset_after_ms }
+    }
 }
 
 /// The question. Older terminations are the table `history`.

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::testing::pod;
 
-const BOUNDS: Bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
+const BOUNDS: Bounds = Bounds::crash_up_to(300_000);
 
 /// What is decided for exit codes 0, 1 and 42, and without one: a letter each (No, Yes, All).
 #[track_caller]

@@ -25,13 +25,6 @@ impl CgroupName {
         Self(path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect())
     }
 
-    /// Back from a systemd path: its last component is `a-b_c.slice` for the components `a`, `b-c`.
-    pub fn from_systemd(path: &str) -> Self {
-        let last = path.rsplit('/').next().unwrap_or_default();
-        let stem = last.strip_suffix(".slice").unwrap_or(last);
-        Self(stem.split('-').filter(|part| !part.is_empty()).map(|part| part.replace('_', "-")).collect())
-    }
-
     /// The place below this one.
     #[must_use]
     pub fn child(&self, component: impl Into<String>) -> Self {
@@ -108,7 +101,6 @@ mod tests {
         assert_eq!(name.path(Driver::Cgroupfs), cgroupfs);
         assert_eq!(name.path(Driver::Systemd), systemd);
         assert_eq!(CgroupName::from_cgroupfs(cgroupfs), name);
-        assert_eq!(CgroupName::from_systemd(systemd), name);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn pod(tier: QosClass) -> PodLimits {
 }
 
 pub(crate) fn node() -> NodeLimits {
-    NodeLimits { cpu: 1500, memory: Some(1 << 30), pids: Some(5000), huge_pages: BTreeMap::new() }
+    NodeLimits { cpu: 1500, memory: 1 << 30, pids: 5000, huge_pages: BTreeMap::new() }
 }
 
 /// A root cgroup of the test's own in every v1 hierarchy, removed at the end.
@@ -231,6 +231,19 @@ fn v2_values_go_to_their_files() {
     fs::write(dir.path().join(&pod_path).join("cpu.max"), "max 100000\n").expect("reset");
     tree.ensure_pod(UID, &PodLimits { cpu_quota_us: Some(-1), ..limits }).expect("again");
     assert_eq!(read(format!("{pod_path}/cpu.max")), "max 100000\n", "what is complete is not written again");
+}
+
+#[test]
+fn limits_that_are_refused_leave_everything_else_made() {
+    let (dir, tree) = fake_v2(&["kubepods", "kubepods/burstable", "kubepods/besteffort"]);
+    // What the kernel would refuse, a directory refuses.
+    fs::create_dir(dir.path().join("kubepods/memory.max")).expect("stand in the way");
+    let error = tree.ensure_node(&node()).expect_err("the limit cannot be written");
+    assert!(matches!(error, CgroupError::Limits(_)), "{error:?}");
+    assert_eq!(fs::read_to_string(dir.path().join("kubepods/burstable/cpu.weight")).expect("the tier has its weight"), "1");
+    fs::remove_dir(dir.path().join("kubepods/memory.max")).expect("out of the way");
+    tree.ensure_node(&node()).expect("again");
+    assert_eq!(fs::read_to_string(dir.path().join("kubepods/memory.max")).expect("the limit"), (1u64 << 30).to_string());
 }
 
 #[test]

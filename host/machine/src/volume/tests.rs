@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixListener;
 
 use super::*;
-use crate::testing::{own_mounts, pod};
+use crate::testing::{mode, own_mounts, pod};
 use crate::{mountinfo, walk};
 
 const GI: u64 = 1 << 30;
@@ -32,10 +32,6 @@ fn spec(volumes: &str, mounted: &[&str], resources: &str) -> std::sync::Arc<Pod>
         r#"{{"containers":[{{"name":"c","image":"i","resources":{resources},"volumeMounts":[{}]}}],"volumes":{volumes}}}"#,
         mounts.join(",")
     ))
-}
-
-fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o7777
 }
 
 fn root() -> bool {

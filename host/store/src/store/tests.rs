@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use super::*;
 
+use record::record;
+
+#[path = "../../tests/common/record.rs"]
+mod record;
+
 const QUICK: Pace = Pace { sync_after: Duration::from_millis(1), retry_after: Duration::from_millis(10) };
 /// The keeper sleeps through the test.
 const NEVER: Pace = Pace { sync_after: Duration::from_secs(600), retry_after: Duration::from_secs(600) };
-
-fn record(uid: &str, name: &str) -> PodRecord {
-    serde_json::from_value(serde_json::json!({ "uid": uid, "namespace": "default", "name": name, "started": 1 })).unwrap()
-}
 
 fn names(store: &Store) -> Vec<String> {
     store.load_all().pods.into_iter().map(|record| record.name).collect()

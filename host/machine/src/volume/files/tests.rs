@@ -1,18 +1,14 @@
 //! The writer in a plain directory; whole volumes where mounting is allowed.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 
 use super::*;
 use crate::mountinfo;
-use crate::testing::{own_mounts, pod};
+use crate::testing::{mode, own_mounts, pod};
 use crate::volume::{prepare, tear_down, volume_path};
 
 fn file(path: &str, text: &str, mode: u32) -> VolumeFile {
     VolumeFile { path: path.to_owned(), bytes: text.as_bytes().to_vec(), mode }
-}
-
-fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o7777
 }
 
 fn names(dir: &Path) -> Vec<String> {

@@ -9,7 +9,7 @@ use polylet_core::volume::VolumeFiles;
 use rustix::fs::RenameFlags;
 
 use super::*;
-use crate::testing::{own_mounts, pod};
+use crate::testing::{mode, own_mounts, pod};
 use crate::volume::{prepare, tear_down};
 
 struct Node {
@@ -54,10 +54,6 @@ impl Node {
         let root = fs::canonicalize(&self.paths.root).expect("real path");
         mountinfo::below(&mountinfo::read().expect("mounts"), &root).len()
     }
-}
-
-fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o7777
 }
 
 /// The text that is shown, and the cause's.
