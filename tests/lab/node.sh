@@ -273,7 +273,7 @@ up() {
         >"$dir/holder.log" 2>&1 </dev/null 8>&- &
     holder=$!
     echo "$holder" >"$dir/holder.pid"
-    read -r -t 10 -u 8 _ || die "the namespaces are not ready after 10 s"
+    read -r -t 60 -u 8 _ || die "the namespaces are not ready after 60 s"
     exec 8>&-
     rm "$dir/ready"
 

@@ -170,9 +170,9 @@ impl Agent {
             self.pulse.beat();
             self.metrics.inbox_depth(events.len());
             let wait = self.until_wakeup();
+            // Nobody is kept waiting for ever by a queue that does not run dry: of those that have something, any may be next.
             // Cancel-safe: receivers and signals lose nothing when another arm wins; the sleep is made anew each time.
             tokio::select! {
-                biased;
                 _ = terminate.recv() => break,
                 _ = tokio::signal::ctrl_c() => break,
                 Some(Answered { event, writes }) = answered.recv() => self.step(event, writes),

@@ -8,10 +8,18 @@ use super::volume::{self, Volumes};
 use super::{names, probe, resources, security};
 use crate::document::field::{At, Findings};
 
+/// Containers of a pod. The API sets no limit but an object's size; a pod of thousands would keep the node from the others.
+const MOST: usize = 1000;
+
 /// Checks every container of the pod, init containers first.
 pub(super) fn containers(spec: &v1::PodSpec, volumes: &Volumes<'_>, at: &At, findings: &mut Findings) {
     if spec.containers.is_empty() {
         findings.required(&at.child("containers"), "");
+    }
+    let count = spec.containers.len() + spec.init_containers.as_ref().map_or(0, Vec::len);
+    if count > MOST {
+        findings.invalid(&at.child("containers"), count, format!("must be at most {MOST}, init containers included"));
+        return;
     }
     let grace = spec.termination_grace_period_seconds.unwrap_or(30);
     let mut taken = BTreeSet::new();
