@@ -387,6 +387,10 @@ fn install_replace_revert_unbind() {
     node.install("two", &guest::waits(2));
     assert!(node.apply().is_empty());
     assert_eq!((node.ladder().as_str(), node.delay()), ("two one", Some(2)));
+    // Once more the same changes nothing.
+    node.install("two", &guest::waits(2));
+    assert!(node.apply().is_empty());
+    assert_eq!(node.ladder(), "two one");
     // Back, and forth again.
     let path = node.folder.path();
     assert_eq!(revert(path, Hook::Restart).unwrap().unwrap().name, "one");
