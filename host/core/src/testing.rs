@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::config::Config;
+use crate::observed::{Container, ContainerState};
 use crate::pod::{Pod, Source};
 use crate::question::restart::Bounds;
 use crate::record::PodRecord;
@@ -37,6 +38,31 @@ pub(crate) fn record(pod: &Pod) -> PodRecord {
     }
 }
 
+/// A running attempt `<name>-<attempt>` of a container of which nothing else is known.
+pub(crate) fn attempt(name: &str, attempt: u32) -> Container {
+    Container {
+        id: format!("{name}-{attempt}").into(),
+        name: name.into(),
+        sandbox: "sandbox".into(),
+        attempt,
+        state: ContainerState::Running,
+        created: Wall(3000),
+        started: Some(Wall(3000)),
+        finished: None,
+        exit_code: 0,
+        reason: String::new(),
+        message: String::new(),
+        image: String::new(),
+        image_ref: String::new(),
+        hash: String::new(),
+        annotations: BTreeMap::new(),
+        pre_stop: None,
+        user: None,
+        stop_signal: None,
+        recursively_read_only: Default::default(),
+    }
+}
+
 /// Upstream's defaults on a node of 4 cores and 16 GiB, without thresholds.
 pub(crate) fn config() -> Config {
     let bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
@@ -56,6 +82,7 @@ pub(crate) fn config() -> Config {
         allow_give_up: false,
         allow_tier: false,
         evict_static: false,
+        local_storage_limits: true,
         probe_mercy: Duration::from_secs(60),
         memory_capacity: 16 << 30,
         memory_allocatable: 15 << 30,
