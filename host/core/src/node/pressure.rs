@@ -40,6 +40,14 @@ pub(super) struct Pressure {
     victim: Option<(PodUid, Mono)>,
 }
 
+/// How a pod is evicted: why, under which signal that is counted, what is said of it, and how much time it has.
+struct Eviction {
+    cause: StopCause,
+    signal: String,
+    message: String,
+    grace: Duration,
+}
+
 /// So long nobody else goes while a victim is being ended: what it gives back may be enough.
 const VICTIM_MAY_TAKE: Duration = Duration::from_secs(30);
 
@@ -147,11 +155,12 @@ impl Node {
         };
         let over: Vec<(PodUid, OverLimit)> =
             self.workers.iter().filter_map(|(uid, worker)| Some((uid.clone(), over(worker)?))).collect();
-        for (uid, OverLimit { signal, message }) in &over {
-            let (cause, signal) = (StopCause::OverLimit, (*signal).to_owned());
-            self.evict(now, uid, cause, signal, message.clone(), evict::HARD_GRACE, out);
+        let any = !over.is_empty();
+        for (uid, OverLimit { signal, message }) in over {
+            let (cause, signal) = (StopCause::OverLimit, signal.to_owned());
+            self.evict(now, &uid, Eviction { cause, signal, message, grace: evict::HARD_GRACE }, out);
         }
-        !over.is_empty()
+        any
     }
 
     /// The first victim that is still there goes.
@@ -170,22 +179,13 @@ impl Node {
             let said = victim.grace.map(Duration::from_millis);
             let grace = evict::grace(&short.shortage, &pod, said, &self.shared.config);
             let signal = short.crossed.as_ref().map_or("policy", |crossed| &crossed.signal).to_owned();
-            return self.evict(now, &uid, StopCause::Evicted, signal, message, grace, out);
+            return self.evict(now, &uid, Eviction { cause: StopCause::Evicted, signal, message, grace }, out);
         }
     }
 
     /// Ends a pod, which has failed by it.
-    #[allow(clippy::too_many_arguments, reason = "they are what is said, counted and done")]
-    fn evict(
-        &mut self,
-        now: Now,
-        uid: &PodUid,
-        cause: StopCause,
-        signal: String,
-        message: String,
-        grace: Duration,
-        out: &mut Vec<Effect>,
-    ) {
+    fn evict(&mut self, now: Now, uid: &PodUid, eviction: Eviction, out: &mut Vec<Effect>) {
+        let Eviction { cause, signal, message, grace } = eviction;
         let Some(mut worker) = self.workers.remove(uid) else { return };
         worker.record.end = Some(End { succeeded: false, reason: Some("Evicted".into()), message: Some(message.clone()) });
         self.with_cx(now, out, |cx| {
