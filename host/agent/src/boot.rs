@@ -134,7 +134,7 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
         id_ranges,
         resolv_conf: settings.resolv_conf.clone(),
         limits: LimitOptions { cpu_quota: settings.cpu_quota, cpu_period_us: settings.cpu_period_us, pids: settings.pids_limit },
-        sampler: Sampler::new(&settings.paths, image_places(&client).await),
+        sampler: Sampler::new(&settings.paths, image_places(&client).await, settings.volume_stats),
         prepared: Prepared::default(),
         events,
     };

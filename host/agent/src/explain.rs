@@ -27,6 +27,7 @@ use crate::context::{RuntimeFeatures, node_context};
 use crate::document::MAX_BYTES;
 use crate::resolv_conf;
 use crate::settings::{Found, Settings};
+use crate::source::limits::StorageLimits;
 use crate::source::{Origin, load};
 
 /// Stands for the image's own user where only root would be refused: no image has been looked at.
@@ -130,6 +131,7 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     let users = None;
     let sandbox = sandbox_config(&node, &pod, 0, &parent, users, dns.as_ref())?;
     let mut warnings: Vec<String> = unread.into_iter().chain(sandbox.warnings.iter().map(said)).collect();
+    warnings.extend(StorageLimits::of(settings).not_enforced(&pod).iter().map(ToString::to_string));
     let mut containers = Vec::new();
     for (place, container) in pod.init_containers().chain(pod.app_containers()).enumerate() {
         let image =
@@ -280,10 +282,16 @@ mod tests {
 
     #[test]
     fn every_warning_is_told() {
-        let shown = explained("{dnsPolicy: ClusterFirst, containers: [{name: a, image: i}]}");
+        let shown = explained(
+            "{dnsPolicy: ClusterFirst, containers: [{name: a, image: i, resources: {limits: {ephemeral-storage: 1Gi}}}]}",
+        );
         let warnings: Vec<&str> = shown["warnings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert_eq!(warnings[0], "configuration: port: has no effect");
-        assert!(warnings.iter().any(|warning| warning.starts_with("MissingClusterDNS: ")), "{warnings:?}");
+        let limit =
+            "spec.containers[0].resources.limits[ephemeral-storage]: \"1Gi\" has no effect: it is not enforced on static pods";
+        for told in ["MissingClusterDNS: ", limit] {
+            assert!(warnings.iter().any(|warning| warning.starts_with(told)), "{warnings:?}");
+        }
     }
 
     #[test]

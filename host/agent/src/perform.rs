@@ -24,7 +24,7 @@ use polylet_machine::{facts, hosts, logs, volume};
 use polylet_probe::{ExecEnd, exec_outcome, hook_http, probe};
 use polylet_runtime::cri::PodSandboxConfig;
 use polylet_runtime::{
-    Client, ContainerInputs, NodeContext, Operation, ResolvConf, TranslateError, Translated, container_config, env_files,
+    Client, ContainerInputs, Layer, NodeContext, Operation, ResolvConf, TranslateError, Translated, container_config, env_files,
     exec_probe_command, has_own_users, hostname, sandbox_config, spec_container, sub_paths, target_of, verbs, volume_files,
 };
 use tokio::sync::mpsc;
@@ -32,7 +32,7 @@ use tokio::task::AbortHandle;
 
 use crate::credentials;
 use crate::events::Events;
-use crate::sampling::Sampler;
+use crate::sampling::{Layers, Sampler};
 use crate::{resolv_conf, tell};
 
 /// Everything that acts need. Shared by all tasks.
@@ -480,7 +480,7 @@ impl Performer {
         let layers = match sampler.disk_is_due() {
             true => Some(self.writable_layers().await.unwrap_or_else(|error| {
                 tracing::warn!(error = chain(&error), "writable layers are not known");
-                BTreeMap::new()
+                Layers::new()
             })),
             false => None,
         };
@@ -488,9 +488,12 @@ impl Performer {
         taken.unwrap_or_else(|_| Sample { at, ..Sample::default() })
     }
 
-    async fn writable_layers(&self) -> Result<BTreeMap<PodUid, Usage>, polylet_runtime::CallError> {
-        let layers = polylet_runtime::writable_layers(&self.client).await?;
-        Ok(layers.into_iter().map(|(uid, of)| (uid, Usage { bytes: of.bytes, inodes: of.inodes })).collect())
+    async fn writable_layers(&self) -> Result<Layers, polylet_runtime::CallError> {
+        let pods = polylet_runtime::writable_layers(&self.client).await?;
+        let layers = |of: BTreeMap<ContainerId, Layer>| {
+            of.into_iter().map(|(id, layer)| (id, Usage { bytes: layer.bytes, inodes: layer.inodes })).collect()
+        };
+        Ok(pods.into_iter().map(|(uid, of)| (uid, layers(of))).collect())
     }
 
     /// The ids of a pod with a user namespace of its own; None for others, and where the runtime has none: that is told by whoever

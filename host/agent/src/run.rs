@@ -39,6 +39,7 @@ use crate::settings::Settings;
 use crate::source::adoption::Adoption;
 use crate::source::directory::Directory;
 use crate::source::fetch::Fetcher;
+use crate::source::limits::{Notes, StorageLimits};
 use crate::source::url::{self, Url};
 use crate::source::{Report, watch};
 use crate::stream::Streams;
@@ -350,10 +351,11 @@ fn spawn_manifests(
     settled: &tokio::sync::watch::Receiver<bool>,
     inbox: &mpsc::Sender<Event>,
 ) {
+    let limits = StorageLimits::of(settings);
     match &settings.static_pod_path {
         Some(path) => {
             let directory = Directory::new(path, &settings.node_name).adopting(of_files).allowing(&settings.unsafe_sysctls);
-            let (every, out) = (settings.file_check, reports(Source::File, inbox.clone()));
+            let (every, out) = (settings.file_check, reports(Source::File, limits, inbox.clone()));
             let bound = policies_bound(settled.clone());
             tokio::spawn(async move {
                 bound.await;
@@ -367,7 +369,7 @@ fn spawn_manifests(
     }
     if let Some(found) = &settings.static_pod_url {
         let url = Url::new(found.clone(), &settings.node_name, &settings.unsafe_sysctls).adopting(of_url);
-        let (every, out) = (settings.http_check, reports(Source::Http, inbox.clone()));
+        let (every, out) = (settings.http_check, reports(Source::Http, limits, inbox.clone()));
         let (fetcher, bound) = (Fetcher::new(found.clone()), policies_bound(settled.clone()));
         tokio::spawn(async move {
             bound.await;
@@ -383,16 +385,19 @@ async fn policies_bound(mut settled: tokio::sync::watch::Receiver<bool>) {
 }
 
 /// Takes what is found at a source: its pods go to the node, what is wrong is told.
-fn reports(source: Source, inbox: mpsc::Sender<Event>) -> mpsc::Sender<Report> {
+fn reports(source: Source, limits: StorageLimits, inbox: mpsc::Sender<Event>) -> mpsc::Sender<Report> {
     let (out, mut reports) = mpsc::channel::<Report>(4);
+    let mut notes = Notes::new(limits);
     tokio::spawn(async move {
         while let Some(report) = reports.recv().await {
             for problem in &report.problems {
                 tracing::error!(error = chain(problem), "a manifest is not used");
             }
-            if let Some(pods) = report.pods
-                && inbox.send(Event::Desired { source, pods }).await.is_err()
-            {
+            let Some(pods) = report.pods else { continue };
+            for (pod, note) in notes.news(&pods) {
+                tracing::warn!(namespace = pod.namespace, name = pod.name, uid = %pod.uid, "{note}");
+            }
+            if inbox.send(Event::Desired { source, pods }).await.is_err() {
                 return;
             }
         }

@@ -91,6 +91,10 @@ pub struct Settings {
     pub reserved_storage: u64,
     /// Hard and soft, in the file's order.
     pub thresholds: Vec<Threshold>,
+    /// `localStorageCapacityIsolation`: limits of local storage are enforced, and there is ephemeral storage to ask for.
+    pub local_storage_limits: bool,
+    /// `volumeStatsAggPeriod`: how often volumes are measured; None where a negative one switches that off.
+    pub volume_stats: Option<Duration>,
     /// `evictionPressureTransitionPeriod`.
     pub pressure_transition: Duration,
     /// `evictionMaxPodGracePeriod`.
@@ -243,6 +247,8 @@ impl Settings {
             reserved_pids: 0,
             reserved_storage: 0,
             thresholds: Vec::new(),
+            local_storage_limits: true,
+            volume_stats: Some(Duration::from_secs(60)),
             pressure_transition: Duration::from_secs(300),
             eviction_max_grace: Duration::ZERO,
             health: Some(SocketAddr::from(([127, 0, 0, 1], 10248))),
@@ -266,7 +272,8 @@ impl Settings {
         let all = [
             ("cpu", self.reserved_cpu, machine.cpus * 1000),
             ("memory", self.reserved_memory, machine.memory),
-            ("ephemeral-storage", self.reserved_storage, storage),
+            // Without isolation it is no resource, and what is kept of it is not looked at, as upstream.
+            ("ephemeral-storage", self.reserved_storage, if self.local_storage_limits { storage } else { u64::MAX }),
             ("pid", self.reserved_pids, machine.max_pids),
         ];
         let over = all.into_iter().find(|(_, reserved, capacity)| reserved > capacity);
@@ -281,6 +288,8 @@ impl Settings {
             let hard = self.thresholds.iter().find(|t| t.signal == signal && t.grace.is_none());
             hard.map_or(0, |t| t.below.of(capacity))
         };
+        // Without isolation the node has none that a pod could ask for.
+        let storage = if self.local_storage_limits { found.storage } else { 0 };
         Config {
             node_name: self.node_name.clone(),
             node_ips: found.node_ips.clone(),
@@ -306,10 +315,8 @@ impl Settings {
                 .saturating_sub(found.huge_pages.values().sum()),
             cpu_capacity: found.cpus * 1000,
             cpu_allocatable: (found.cpus * 1000).saturating_sub(self.reserved_cpu),
-            storage_allocatable: found
-                .storage
-                .saturating_sub(self.reserved_storage)
-                .saturating_sub(kept("nodefs.available", found.storage)),
+            local_storage_limits: self.local_storage_limits,
+            storage_allocatable: storage.saturating_sub(self.reserved_storage).saturating_sub(kept("nodefs.available", storage)),
             huge_pages: found.huge_pages.clone(),
             apparmor: found.apparmor,
             supplemental_groups_policy: found.supplemental_groups_policy,

@@ -3,7 +3,8 @@
 //! The way of a manifest, each step a function of its own: [`decode`] (bytes → `v1::Pod`, nothing in it ignored) → [`identity`] (name,
 //! UID, annotations) → [`defaults`] (what the API server would fill in) → [`validate`] (what it would refuse) → [`support`] (what a
 //! static pod may not ask for, and what this node cannot do yet). [`load`] is all of them; [`directory`] reads files, [`watch`] tells
-//! when to; [`fetch`] fetches what [`url`] takes. [`adoption`] lets a pod that another agent began run on.
+//! when to; [`fetch`] fetches what [`url`] takes. [`adoption`] lets a pod that another agent began run on; [`limits`] tells of what is declared and
+//! not enforced.
 //!
 //! **Invariant:** a bad file harms nothing but itself; it is named once for each content it has, or for each reason why it cannot be read.
 
@@ -13,6 +14,7 @@ pub mod defaults;
 pub mod directory;
 pub mod fetch;
 pub mod identity;
+pub mod limits;
 pub mod support;
 pub mod sysctls;
 pub mod url;

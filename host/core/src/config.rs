@@ -39,6 +39,8 @@ pub struct Config {
     pub allow_tier: bool,
     /// Static pods may be evicted, but for those of a critical priority. The kubelet never does.
     pub evict_static: bool,
+    /// `localStorageCapacityIsolation`: pods that exceed their own limits of local storage are evicted.
+    pub local_storage_limits: bool,
     /// How long a probe policy may keep a liveness failure from counting.
     pub probe_mercy: Duration,
     /// Bytes of memory of the machine.

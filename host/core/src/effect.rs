@@ -61,7 +61,7 @@ pub enum Count {
     },
     /// A pod was evicted.
     Evicted {
-        /// Upstream's signal, such as `memory.available`; `policy` for a shortage that only a policy sees.
+        /// Upstream's signal, such as `memory.available` or `emptydirfs.limit`; `policy` for a shortage that only a policy sees.
         signal: String,
     },
 }
@@ -233,8 +233,10 @@ pub enum StopCause {
     Removed,
     /// The API marked it for deletion.
     Deleted,
-    /// It was evicted.
+    /// It was evicted, something being short.
     Evicted,
+    /// It was evicted, having more in local storage than its own limits allow.
+    OverLimit,
     /// Its active deadline passed.
     DeadlineExceeded,
     /// The pod has run to its end (natural completion).

@@ -6,7 +6,8 @@
 //!                          └──► pressure conditions: at once true, false only after the transition period
 //! ```
 //!
-//! Who goes is a ranking ([`crate::ask::rank_question`]) over [`candidates`]; one pod goes for each sampling at most.
+//! Who goes is a ranking ([`crate::ask::rank_question`]) over [`candidates`]; one pod goes for each sampling at most. Before that, every
+//! pod goes that has more in local storage than its own limits allow ([`over_limit`]), whether anything is short or not.
 //!
 //! **Invariant:** the same sampling never leads to two shortages; a threshold that had to be acted on stays met until its minimum
 //! reclaim is won back too.
@@ -25,9 +26,11 @@ use crate::record::PodRecord;
 use crate::sample::{Reading, Sample};
 use crate::time::{Mono, Now, Wall};
 
+mod limits;
 mod text;
 
-pub use text::{message, resource};
+pub use limits::{OverLimit, over_limit};
+pub use text::{message, resource, used};
 
 /// What is remembered from one sampling to the next.
 #[derive(Clone, Debug, Default)]
@@ -228,7 +231,9 @@ pub fn candidates<'a>(
     sample: &'a Sample,
     evictor: &Evictor,
 ) -> Vec<Contender<'a>> {
-    let goes = |record: &PodRecord| record.stop.as_ref().is_some_and(|stop| stop.cause == StopCause::Evicted);
+    let goes = |record: &PodRecord| {
+        record.stop.as_ref().is_some_and(|stop| matches!(stop.cause, StopCause::Evicted | StopCause::OverLimit))
+    };
     let mut contenders: Vec<Contender<'a>> = pods
         .into_iter()
         .filter(|(_, record)| record.end.is_none() && !goes(record))
@@ -247,7 +252,8 @@ pub fn grace(shortage: &Shortage, pod: &Pod, said: Option<Duration>, config: &Co
     said.unwrap_or(config.eviction_max_grace).min(pod.grace)
 }
 
-const HARD_GRACE: Duration = Duration::from_millis(guard::HARD_GRACE);
+/// What a victim of a hard shortage has left, and one that exceeds its own limits.
+pub(crate) const HARD_GRACE: Duration = Duration::from_millis(guard::HARD_GRACE);
 
 /// A soft threshold without a grace is a hard one.
 fn is_hard(threshold: &Threshold) -> bool {

@@ -33,6 +33,37 @@ pub fn cores(milli: u64) -> String {
     if milli.is_multiple_of(1000) { decimal(milli / 1000) } else { format!("{milli}m") }
 }
 
+/// How an amount is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// With `Ki`, `Mi`, …
+    Binary,
+    /// With `k`, `M`, …, or nothing.
+    Decimal,
+    /// With `e3`, `e6`, …
+    Exponent,
+}
+
+impl Style {
+    /// The style of a text, which keeps it whatever is reckoned with it.
+    pub fn of(text: &str) -> Self {
+        match text.trim_start_matches(|c: char| !c.is_ascii_alphabetic()) {
+            suffix if suffix.ends_with('i') => Self::Binary,
+            suffix if suffix.len() > 1 && suffix.starts_with(['e', 'E']) => Self::Exponent,
+            _ => Self::Decimal,
+        }
+    }
+
+    /// An amount in this style, in the API's canonical form.
+    pub fn write(self, amount: u64) -> String {
+        match self {
+            Self::Binary => binary(amount),
+            Self::Decimal => decimal(amount),
+            Self::Exponent => canonical(amount, 1000, &["", "e3", "e6", "e9", "e12", "e15", "e18"]),
+        }
+    }
+}
+
 /// Why a text is no amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
@@ -197,5 +228,25 @@ mod tests {
             assert_eq!((binary(amount).as_str(), decimal(amount).as_str()), (in_binary, in_decimal));
         }
         assert_eq!((cores(250).as_str(), cores(2000).as_str()), ("250m", "2"));
+    }
+
+    #[test]
+    fn an_amount_keeps_the_style_that_it_was_written_in() {
+        for (text, shown) in [
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("512Ki", "512Ki"),
+            ("0.5Ki", "512"),
+            ("1000000", "1M"),
+            ("1500M", "1500M"),
+            ("1048576", "1048576"),
+            ("+2.5k", "2500"),
+            ("1E", "1E"),
+            ("2e3", "2e3"),
+            ("12E2", "1200"),
+            ("0", "0"),
+        ] {
+            assert_eq!(Style::of(text).write(whole(text).unwrap()), shown, "{text}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{ContainerId, PodUid};
+use crate::id::{ContainerId, ContainerName, PodUid};
 use crate::time::Wall;
 
 /// One sampling.
@@ -53,6 +53,8 @@ pub struct PodUsage {
     pub disk_logs: Option<u64>,
     /// Bytes of local volumes.
     pub disk_volumes: Option<u64>,
+    /// Bytes of its hosts file, which no ranking counts and its limit does.
+    pub disk_hosts: Option<u64>,
     /// Inodes of writable layers.
     pub inodes_rootfs: Option<u64>,
     /// Inodes of logs.
@@ -67,6 +69,10 @@ pub struct PodUsage {
     pub io_stall: Option<u32>,
     /// By container.
     pub containers: BTreeMap<ContainerId, ContainerUsage>,
+    /// Bytes of logs of all attempts of a container, rotated ones included.
+    pub logs: BTreeMap<ContainerName, u64>,
+    /// Bytes of each emptyDir volume, of whatever medium, by name.
+    pub empty_dirs: BTreeMap<String, u64>,
 }
 
 impl PodUsage {
@@ -97,4 +103,6 @@ pub struct ContainerUsage {
     pub memory_rss: Option<u64>,
     /// Bytes.
     pub memory_swap: Option<u64>,
+    /// Bytes of its writable layer.
+    pub disk_rootfs: Option<u64>,
 }

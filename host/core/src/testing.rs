@@ -107,6 +107,7 @@ pub(crate) fn config() -> Config {
         allow_give_up: false,
         allow_tier: false,
         evict_static: false,
+        local_storage_limits: true,
         probe_mercy: Duration::from_secs(60),
         memory_capacity: 16 << 30,
         memory_allocatable: 15 << 30,

@@ -1,8 +1,7 @@
 //! Readings of the node and its pods: signals for eviction, usage for rankings, facts for policies.
 //!
 //! [`Sampler::sample`] only reads a few small files for each pod, so that it may be called every ten seconds. What takes a walk through
-//! directories, [`measure_disk`], is separate: it is to be called once a minute, on a thread of its own, so that a pod with millions
-//! of files does not hold up the signals.
+//! directories, [`measure_logs`] and [`measure_volumes`], is separate: it is to be called once a minute.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,7 +22,7 @@ mod pressure;
 mod processes;
 
 pub use crate::walk::Usage;
-pub use disk::{PodDisk, measure_disk};
+pub use disk::{PodDisk, PodLogs, PodVolumes, measure_logs, measure_volumes};
 
 use file_system::Space;
 
@@ -66,7 +65,7 @@ impl Sampler {
         Self::default()
     }
 
-    /// One sampling: `pods` with the tiers that their cgroups stand in, and what the last [`measure_disk`] found. Without `tree`
+    /// One sampling: `pods` with the tiers that their cgroups stand in, and what was last found on disk. Without `tree`
     /// (`cgroupsPerQOS: false`) pods have no cgroups whose statistics could be read; the machine's and those of disks are the same.
     pub fn sample(
         &mut self,
@@ -91,21 +90,11 @@ impl Sampler {
         let before = std::mem::take(self);
         self.machine = before.machine;
         for (uid, tier) in pods {
-            let usage = tree.map(|tree| self.pod(tree, uid, *tier, &before, now.mono)).unwrap_or_default();
-            let disk = disk.get(uid);
-            let layers = disk.and_then(|disk| disk.layers);
-            sample.pods.insert(
-                uid.clone(),
-                PodUsage {
-                    disk_rootfs: layers.map(|layers| layers.bytes),
-                    disk_logs: disk.map(|disk| disk.logs.bytes),
-                    disk_volumes: disk.map(|disk| disk.volumes().bytes),
-                    inodes_rootfs: layers.map(|layers| layers.inodes),
-                    inodes_logs: disk.map(|disk| disk.logs.inodes),
-                    inodes_volumes: disk.map(|disk| disk.volumes().inodes),
-                    ..usage
-                },
-            );
+            let mut usage = tree.map(|tree| self.pod(tree, uid, *tier, &before, now.mono)).unwrap_or_default();
+            if let Some(disk) = disk.get(uid) {
+                add_disk(&mut usage, disk);
+            }
+            sample.pods.insert(uid.clone(), usage);
         }
         Ok(sample)
     }
@@ -129,6 +118,7 @@ impl Sampler {
                 memory_working_set: memory.map(|memory| memory.working_set),
                 memory_rss: memory.map(|memory| memory.rss),
                 memory_swap: memory.and_then(|memory| memory.swap),
+                disk_rootfs: None,
             };
             self.containers.extend(used.map(|used| (id.clone(), used)));
             containers.insert(id, usage);
@@ -222,6 +212,24 @@ impl Sampler {
             fact(sample, "node.cpus", cpus);
         }
     }
+}
+
+/// What the pod and its containers have on disk. A container that has ended has no cgroup, and a layer all the same.
+fn add_disk(usage: &mut PodUsage, disk: &PodDisk) {
+    let (layers, logs, volumes) = (disk.all_layers(), &disk.logs, disk.volumes.as_ref());
+    usage.disk_rootfs = layers.map(|layers| layers.bytes);
+    usage.inodes_rootfs = layers.map(|layers| layers.inodes);
+    usage.disk_logs = Some(logs.all.bytes);
+    usage.inodes_logs = Some(logs.all.inodes);
+    usage.disk_hosts = Some(logs.hosts.bytes);
+    usage.disk_volumes = volumes.map(|volumes| volumes.on_disk.bytes);
+    usage.inodes_volumes = volumes.map(|volumes| volumes.on_disk.inodes);
+    for (id, layer) in &disk.layers {
+        usage.containers.entry(id.clone()).or_default().disk_rootfs = Some(layer.bytes);
+    }
+    usage.logs = logs.containers.iter().map(|(name, used)| (name.clone(), used.bytes)).collect();
+    let empty_dirs = volumes.into_iter().flat_map(|volumes| &volumes.empty_dirs);
+    usage.empty_dirs = empty_dirs.map(|(name, used)| (name.clone(), used.bytes)).collect();
 }
 
 /// The cgroups below a pod's: the runtime names them by the identifiers of its containers, and of the sandbox.

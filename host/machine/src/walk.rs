@@ -67,6 +67,12 @@ pub(crate) fn usage(dir: &Path) -> io::Result<Usage> {
     }
 }
 
+/// What one file holds; a link is not followed.
+pub(crate) fn usage_of_file(file: &Path) -> io::Result<Usage> {
+    let stat = rustix::fs::lstat(file)?;
+    Ok(Usage { bytes: (stat.st_blocks as u64).saturating_mul(512), inodes: 1 })
+}
+
 /// Removes a directory with all below it; one that is not there counts as removed.
 ///
 /// **Invariant:** nothing that is mounted inside is touched: it is an error, and what lies beside it may be gone already.

@@ -22,7 +22,7 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use error::{CallError, Kind};
 pub use events::{Hints, Way, hints};
 pub use exec::{Command, ExecError, exec};
-pub use observe::{Layers, list, observe, writable_layers};
+pub use observe::{Layer, list, observe, writable_layers};
 pub use operation::Operation;
 /// The contract's messages, for whoever fills or shows them.
 pub use polylet_proto::cri;

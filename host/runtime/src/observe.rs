@@ -89,25 +89,24 @@ pub async fn observe(client: &Client, uid: &PodUid) -> Result<Observed, CallErro
     Ok(observed)
 }
 
-/// The writable layers of a pod's containers together.
+/// The writable layer of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Layers {
+pub struct Layer {
     /// Bytes.
     pub bytes: u64,
     /// Files and directories.
     pub inodes: u64,
 }
 
-/// What the runtime says of the writable layers, by pod. One of which it has no figures yet counts as nothing.
-pub async fn writable_layers(client: &Client) -> Result<BTreeMap<PodUid, Layers>, crate::CallError> {
-    let mut pods: BTreeMap<PodUid, Layers> = BTreeMap::new();
+/// What the runtime says of the writable layers, by pod and container. One of which it has no figures yet is left out.
+pub async fn writable_layers(client: &Client) -> Result<BTreeMap<PodUid, BTreeMap<ContainerId, Layer>>, crate::CallError> {
+    let mut pods: BTreeMap<PodUid, BTreeMap<ContainerId, Layer>> = BTreeMap::new();
     for stats in client.list_container_stats(None).await? {
-        let uid = stats.attributes.as_ref().and_then(|attributes| attributes.labels.get(POD_UID));
-        let (Some(uid), Some(layer)) = (uid, &stats.writable_layer) else { continue };
+        let (Some(of), Some(layer)) = (&stats.attributes, &stats.writable_layer) else { continue };
+        let Some(uid) = of.labels.get(POD_UID) else { continue };
         let value = |field: &Option<cri::UInt64Value>| field.as_ref().map_or(0, |field| field.value);
-        let pod = pods.entry(PodUid::from(uid.as_str())).or_default();
-        pod.bytes = pod.bytes.saturating_add(value(&layer.used_bytes));
-        pod.inodes = pod.inodes.saturating_add(value(&layer.inodes_used));
+        let layer = Layer { bytes: value(&layer.used_bytes), inodes: value(&layer.inodes_used) };
+        pods.entry(PodUid::from(uid.as_str())).or_default().insert(ContainerId::from(of.id.as_str()), layer);
     }
     Ok(pods)
 }

@@ -163,6 +163,9 @@ pub(super) fn apply(tree: &Map<String, Value>, settings: &mut Settings) {
     settings.reserved_pids = reserved("pid", quantity::whole);
     settings.reserved_storage = reserved("ephemeral-storage", quantity::whole);
     settings.thresholds = eviction::thresholds(tree.0);
+    settings.local_storage_limits = tree.flag("localStorageCapacityIsolation");
+    // A negative one is none: volumes are not measured.
+    settings.volume_stats = duration::parse(&tree.text("volumeStatsAggPeriod")).ok();
     settings.pressure_transition = tree.duration("evictionPressureTransitionPeriod");
     settings.eviction_max_grace = Duration::from_secs(u64::try_from(number("evictionMaxPodGracePeriod")).unwrap_or(0));
     let place = |address: &str, port: &str| {

@@ -5,7 +5,7 @@
 
 use super::schema::Shape::{
     Bool, BoolMap, Duration, DurationOrNanos, Float, Int, Ints, Ip, Ips, Object, Objects, OneOf, Path, Quantity, Reservation,
-    SecretTextsMap, SignalDurations, SignedQuantity, Text, TextMap, Texts, TextsOf, Thresholds,
+    SecretTextsMap, SignalDurations, SignedDuration, SignedQuantity, Text, TextMap, Texts, TextsOf, Thresholds,
 };
 use super::schema::Stand::{Honoured, Ignored, Only, Refused};
 use super::schema::{Field, Shape, Stand};
@@ -76,7 +76,7 @@ pub(super) const FIELDS: &[Field] = &[
     row("imageMaximumGCAge", "metav1.Duration", "0s", Duration, IMAGES),
     row("imageGCHighThresholdPercent", "*int32", "85", PERCENT, IMAGES),
     row("imageGCLowThresholdPercent", "*int32", "80", PERCENT, IMAGES),
-    row("volumeStatsAggPeriod", "metav1.Duration", "1m", Duration, Ignored("this node measures no volumes yet")),
+    row("volumeStatsAggPeriod", "metav1.Duration", "1m", SignedDuration, Honoured),
     row("kubeletCgroups", "string", "''", Text, Refused("a cgroup for the agent")),
     row("systemCgroups", "string", "''", Text, Refused("a cgroup for system processes")),
     row("cgroupRoot", "string", "''", Text, Honoured),
@@ -186,7 +186,7 @@ pub(super) const FIELDS: &[Field] = &[
     row("registerWithTaints", "[]v1.Taint", "null", Objects(TAINT), API),
     row("registerNode", "*bool", "true", Bool, API),
     row("tracing", "*tracingapi.TracingConfiguration", "null", Object(TRACING), Honoured),
-    row("localStorageCapacityIsolation", "*bool", "true", Bool, Refused("switching local storage accounting off")),
+    row("localStorageCapacityIsolation", "*bool", "true", Bool, Honoured),
     row("containerRuntimeEndpoint", "string", "unix:///run/containerd/containerd.sock", Text, Honoured),
     row("imageServiceEndpoint", "string", "''", Text, Honoured),
     row("failCgroupV1", "*bool", "true", Bool, Honoured),

@@ -43,6 +43,8 @@ pub(super) enum Shape {
     Duration,
     /// The same, or a number of nanoseconds.
     DurationOrNanos,
+    /// Go's notation, with a sign or without.
+    SignedDuration,
     /// The API's notation, not negative.
     Quantity,
     /// The API's notation.
@@ -267,8 +269,10 @@ fn scalar(value: &Value, shape: &Shape, at: &At, errors: &mut Findings) {
             }
         }
         (Shape::DurationOrNanos, Value::Number(number)) if number.is_u64() => {}
-        (Shape::Duration | Shape::DurationOrNanos, Value::String(text)) => {
-            if let Err(why) = duration::parse(text) {
+        (Shape::Duration | Shape::DurationOrNanos | Shape::SignedDuration, Value::String(text)) => {
+            let signed = matches!(shape, Shape::SignedDuration);
+            let amount = text.strip_prefix('-').filter(|_| signed).unwrap_or(text);
+            if let Err(why) = duration::parse(amount) {
                 errors.invalid(at, text.as_str(), why);
             }
         }
@@ -292,7 +296,7 @@ fn scalar(value: &Value, shape: &Shape, at: &At, errors: &mut Findings) {
         (Shape::Int(..), _) => wrong_type(value, at, "a whole number", errors),
         (Shape::Float, _) => wrong_type(value, at, "a number", errors),
         (Shape::DurationOrNanos, _) => wrong_type(value, at, "a duration such as 5s, or a number of nanoseconds", errors),
-        (Shape::Duration, _) => wrong_type(value, at, "a duration such as 30s or 1m30s", errors),
+        (Shape::Duration | Shape::SignedDuration, _) => wrong_type(value, at, "a duration such as 30s or 1m30s", errors),
         (Shape::Quantity | Shape::SignedQuantity, _) => {
             wrong_type(value, at, "a quantity such as 500m or 1Gi, in quotes", errors)
         }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::*;
 use crate::config::schema::Shape;
 use crate::flags::{FIELDS, SWITCHES};
-use crate::settings::{KernelTunables, LogRotation};
+use crate::settings::{Found, KernelTunables, LogRotation};
 use crate::source::fetch::ManifestUrl;
 use polylet_core::config::{Quantity, Rate};
+use polylet_machine::facts::MachineFacts;
 
 /// A place for configuration files, and flags that point there.
 struct World {
@@ -230,6 +231,41 @@ fn rotation_of_logs_is_on_unless_it_is_switched_off() {
          rotation of logs off",
         "config.yaml: containerLogMonitorInterval: Invalid value: \"2s\": must be 3s or more",
     ]);
+}
+
+#[test]
+fn volumes_are_measured_unless_that_is_switched_off() {
+    let of = |config: &str| {
+        let world = World::new().config(config);
+        world.problems(&[]);
+        let settings = world.settings();
+        (settings.volume_stats.map(|period| period.as_secs()), settings.local_storage_limits)
+    };
+    assert_eq!(of(""), (Some(60), true));
+    assert_eq!(of("volumeStatsAggPeriod: 1m0s\nlocalStorageCapacityIsolation: true\n"), (Some(60), true));
+    assert_eq!(of("volumeStatsAggPeriod: 0s\n"), (Some(60), true));
+    assert_eq!(of("volumeStatsAggPeriod: 5s\nlocalStorageCapacityIsolation: false\n"), (Some(5), false));
+    assert_eq!(of("volumeStatsAggPeriod: -1s\n"), (None, true));
+    let flags = World::new().flag("volume-stats-agg-period", "-1m").flag("local-storage-capacity-isolation", "false").settings();
+    assert_eq!((flags.volume_stats, flags.local_storage_limits), (None, false));
+    World::new().config("volumeStatsAggPeriod: '-'\n").problems(&[
+        "config.yaml: volumeStatsAggPeriod: Invalid value: \"-\": \"\" is not a duration such as 30s, 1m30s or 100ms",
+    ]);
+    World::new().config("volumeStatsAggPeriod: 5\n").problems(&[
+        "config.yaml: volumeStatsAggPeriod: Invalid value: 5: must be a duration such as 30s or 1m30s, not a number",
+    ]);
+}
+
+#[test]
+fn without_isolation_there_is_no_ephemeral_storage_to_ask_for() {
+    let kept = "systemReserved: {ephemeral-storage: 1Gi}\n";
+    let machine = MachineFacts::read().unwrap();
+    for (config, allocatable, refused) in [("", 9 << 30, true), ("localStorageCapacityIsolation: false\n", 0, false)] {
+        let settings = World::new().config(&format!("{kept}{config}evictionHard: {{memory.available: 1Mi}}\n")).settings();
+        let found = Found { storage: 10 << 30, ..Found::default() };
+        assert_eq!(settings.core(&found).storage_allocatable, allocatable, "{config}");
+        assert_eq!(settings.check_reserved(&machine, 1 << 20).is_err(), refused, "{config}");
+    }
 }
 
 #[test]

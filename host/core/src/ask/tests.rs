@@ -317,7 +317,7 @@ fn every_fact_of_the_table_can_be_told() {
 
 fn questions_with_everything_known() -> Vec<Question> {
     let all = Some(1);
-    let own = ContainerUsage { cpu: all, memory_working_set: all, memory_rss: all, memory_swap: all };
+    let own = ContainerUsage { cpu: all, memory_working_set: all, memory_rss: all, memory_swap: all, disk_rootfs: all };
     let usage = PodUsage {
         memory_working_set: all,
         memory_rss: all,
@@ -327,6 +327,7 @@ fn questions_with_everything_known() -> Vec<Question> {
         disk_rootfs: all,
         disk_logs: all,
         disk_volumes: all,
+        disk_hosts: all,
         inodes_rootfs: all,
         inodes_logs: all,
         inodes_volumes: all,
@@ -334,6 +335,8 @@ fn questions_with_everything_known() -> Vec<Question> {
         memory_stall: Some(1),
         io_stall: Some(1),
         containers: BTreeMap::from([("id".into(), own)]),
+        logs: BTreeMap::from([("c".into(), 1)]),
+        empty_dirs: BTreeMap::from([("v".into(), 1)]),
     };
     let limits = json!({"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"});
     let pod = testing::pod_of(json!({

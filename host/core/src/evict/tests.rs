@@ -5,10 +5,11 @@ use serde_json::json;
 use super::*;
 use crate::ask::{native, rank_question};
 use crate::config::Quantity;
+use crate::observed::Observed;
 use crate::pod::{Resources, Source};
 use crate::question::{Answer, Body, NodeFacts};
 use crate::record::End;
-use crate::sample::PodUsage;
+use crate::sample::{ContainerUsage, PodUsage};
 use crate::testing;
 
 fn at(seconds: u64) -> Now {
@@ -343,6 +344,20 @@ fn messages_are_upstreams() {
         &format!("{low}: inodes. Threshold quantity: 50000, available: 12k. "),
     );
     check(Starved::ImageDisk, None, &pod, &[], &format!("{low}: ephemeral-storage. tasks stall. "));
+    let asks = json!({"containers": [
+        {"name": "app", "image": "i", "resources": {"requests": {"ephemeral-storage": "1Gi"}}},
+        {"name": "side", "image": "i"},
+    ]});
+    check(
+        Starved::Disk,
+        Some((10 << 30, 5 << 30)),
+        &testing::pod(asks),
+        &[("app", 1 << 30), ("side", 20 << 20)],
+        &format!(
+            "{low}: ephemeral-storage. Threshold quantity: 10Gi, available: 5Gi. \
+             Container side was using 20Mi, request is 0, has larger consumption of ephemeral-storage. "
+        ),
+    );
     let mut own = (*pod).clone();
     own.resources = Some(Resources { memory_request: Some(128 << 20), ..Resources::default() });
     check(
@@ -352,4 +367,34 @@ fn messages_are_upstreams() {
         &[],
         &format!("{low}: memory. tasks stall. Pod web was using 200Mi, request is 128Mi, has larger consumption of memory. "),
     );
+}
+
+#[test]
+fn containers_are_told_by_what_they_use_of_what_is_short() {
+    let own = |memory, rootfs| ContainerUsage { memory_working_set: memory, disk_rootfs: rootfs, ..ContainerUsage::default() };
+    let usage = PodUsage {
+        containers: [
+            ("app-1".into(), own(Some(30), Some(500))),
+            ("app-0".into(), own(None, Some(9000))),
+            ("side-0".into(), own(Some(40), Some(600))),
+            ("new-0".into(), own(None, None)),
+        ]
+        .into(),
+        logs: [("app".into(), 7), ("new".into(), 1)].into(),
+        ..PodUsage::default()
+    };
+    let attempts = [("app", 1), ("app", 0), ("side", 0), ("new", 0)];
+    let containers = attempts.into_iter().map(|(name, attempt)| testing::attempt(&format!("{name}#{attempt}=run"))).collect();
+    let seen = Observed { containers, ..Observed::default() };
+    for (starved, expected) in [
+        (Starved::Memory, &[("app", 30), ("side", 40)][..]),
+        // Layers and logs, of which both have to be known.
+        (Starved::Disk, &[("app", 507)]),
+        (Starved::ImageDisk, &[("app", 507)]),
+        (Starved::Inodes, &[]),
+        (Starved::Pids, &[]),
+    ] {
+        assert_eq!(used(starved, Some(&usage), Some(&seen)), expected, "{starved:?}");
+    }
+    assert_eq!(used(Starved::Disk, None, Some(&seen)), []);
 }

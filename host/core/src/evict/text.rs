@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Crossed, Short};
+use crate::observed::Observed;
 use crate::pod::{Container, ContainerKind, Pod};
 use crate::quantity::{binary, decimal};
 use crate::question::eviction::Starved;
@@ -50,6 +51,25 @@ pub fn message(short: &Short, pod: &Pod, usage: Option<&PodUsage>, containers: &
         more(&format!("Container {name}"), *used, request_of(container, starved));
     }
     text
+}
+
+/// What each container, by name, uses of what is short, as far as that is known: of several attempts the newest. Only of bytes is
+/// anything told.
+pub fn used<'a>(starved: Starved, usage: Option<&PodUsage>, seen: Option<&'a Observed>) -> Vec<(&'a str, u64)> {
+    let (Some(usage), Some(seen)) = (usage, seen) else { return Vec::new() };
+    let newest = seen.containers.iter().filter(|of| seen.newest(of.name.as_str()).is_some_and(|newest| newest.id == of.id));
+    let used = newest.filter_map(|of| {
+        let own = usage.containers.get(&of.id)?;
+        let bytes = match starved {
+            Starved::Memory => own.memory_working_set?,
+            Starved::Disk | Starved::ImageDisk | Starved::ContainerDisk => {
+                own.disk_rootfs?.saturating_add(*usage.logs.get(&of.name)?)
+            }
+            _ => return None,
+        };
+        Some((of.name.as_str(), bytes))
+    });
+    used.collect()
 }
 
 fn request_of(container: &Container, starved: Starved) -> u64 {

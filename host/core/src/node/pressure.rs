@@ -1,7 +1,7 @@
-//! Sampling the node, and ending pods when something is short: at most one pod for each sampling.
+//! Sampling the node, and ending pods: each that exceeds its own limits, else, when something is short, at most one for each sampling.
 //!
 //! ```text
-//! Sample ──► assess (policy) ──► thresholds and conditions ──► rank (policy) ──► the first victim that may go
+//! Sample ──► assess (policy) ──► thresholds and conditions ──► limits of local storage ──► rank (policy) ──► the first victim that may go
 //! ```
 
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use crate::ask::{assess_question, rank_question};
 use crate::effect::{Act, Count, Effect, StopCause};
 use crate::event::CallError;
-use crate::evict::{self, Evictor, Short};
+use crate::evict::{self, Evictor, OverLimit, Short};
 use crate::id::{EffectId, PodUid};
-use crate::observed::Container;
-use crate::question::eviction::{Shortage, Starved, Victim};
+use crate::pod::Pod;
+use crate::question::eviction::{Shortage, Victim};
 use crate::question::{Answer, Question};
 use crate::record::End;
 use crate::sample::Sample;
@@ -23,7 +23,7 @@ use crate::time::{Mono, Now};
 use super::Node;
 use super::asks::{self, Settled, Target};
 use super::cx::What;
-use super::worker::Life;
+use super::worker::{Life, Worker};
 
 /// What the node knows of its own state.
 #[derive(Debug, Default)]
@@ -38,6 +38,14 @@ pub(super) struct Pressure {
     short: Option<Short>,
     /// Who was evicted last, and when, while it is being ended.
     victim: Option<(PodUid, Mono)>,
+}
+
+/// How a pod is evicted: why, under which signal that is counted, what is said of it, and how much time it has.
+struct Eviction {
+    cause: StopCause,
+    signal: String,
+    message: String,
+    grace: Duration,
 }
 
 /// So long nobody else goes while a victim is being ended: what it gives back may be enough.
@@ -111,6 +119,10 @@ impl Node {
         self.shared.node.memory_pressure = holds(evict::Condition::Memory);
         self.shared.node.disk_pressure = holds(evict::Condition::Disk);
         self.shared.node.pid_pressure = holds(evict::Condition::Pids);
+        // Who is evicted for its own limits gives something back: what is short then, the next sampling shows.
+        if self.evict_over_limits(now, &sample, out) {
+            return;
+        }
         let Some(short) = found.shortage else { return };
         if self.pressure.victim.as_ref().is_some_and(|(_, since)| now.mono.since(*since) < VICTIM_MAY_TAKE) {
             return;
@@ -130,6 +142,27 @@ impl Node {
         self.put_node_question(now, question, Target::Rank, out);
     }
 
+    /// Every pod that has more in local storage than its own limits allow, and may go, goes. Answers whether any did.
+    fn evict_over_limits(&mut self, now: Now, sample: &Sample, out: &mut Vec<Effect>) -> bool {
+        let config = &self.shared.config;
+        if !config.local_storage_limits {
+            return false;
+        }
+        let layout = sample.facts.get("node.disk.layout").copied();
+        let over = |worker: &Worker| {
+            let pod = worker.pod.as_deref().filter(|pod| worker.goes(pod, config.evict_static))?;
+            evict::over_limit(pod, sample.pods.get(&pod.uid)?, worker.last_seen(), layout)
+        };
+        let over: Vec<(PodUid, OverLimit)> =
+            self.workers.iter().filter_map(|(uid, worker)| Some((uid.clone(), over(worker)?))).collect();
+        let any = !over.is_empty();
+        for (uid, OverLimit { signal, message }) in over {
+            let (cause, signal) = (StopCause::OverLimit, signal.to_owned());
+            self.evict(now, &uid, Eviction { cause, signal, message, grace: evict::HARD_GRACE }, out);
+        }
+        any
+    }
+
     /// The first victim that is still there goes.
     fn evict_first(&mut self, now: Now, victims: &[Victim], question: &Question, out: &mut Vec<Effect>) {
         let Some(short) = self.pressure.short.take() else { return };
@@ -137,37 +170,32 @@ impl Node {
         for victim in victims {
             let Some(words) = question.words.pods.get(victim.pod as usize) else { continue };
             let uid = PodUid::from(words.uid.as_str());
-            let Some(mut worker) = self.workers.remove(&uid) else { continue };
+            let Some(worker) = self.workers.get(&uid) else { continue };
             let evict_static = self.shared.config.evict_static;
-            let goes = worker.life == Life::Running && worker.pod.as_ref().is_some_and(|p| p.may_be_evicted(evict_static));
-            if let Some(pod) = worker.pod.clone().filter(|_| goes) {
-                let usage = sample.pods.get(&uid);
-                // What containers have on disk is not told apart.
-                let used = |of: &Container| usage.and_then(|usage| usage.containers.get(&of.id)?.memory_working_set);
-                let running = worker.last_seen().into_iter().flat_map(|seen| &seen.containers);
-                let containers: Vec<(&str, u64)> = match short.shortage.starved {
-                    Starved::Memory => running.filter_map(|of| Some((of.name.as_str(), used(of)?))).collect(),
-                    _ => Vec::new(),
-                };
-                let message = evict::message(&short, &pod, usage, &containers);
-                let said = victim.grace.map(Duration::from_millis);
-                let grace = evict::grace(&short.shortage, &pod, said, &self.shared.config);
-                worker.record.end =
-                    Some(End { succeeded: false, reason: Some("Evicted".into()), message: Some(message.clone()) });
-                let signal = short.crossed.as_ref().map_or("policy", |crossed| &crossed.signal).to_owned();
-                self.with_cx(now, out, |cx| {
-                    cx.out.push(Effect::Count(Count::Evicted { signal }));
-                    worker.say(cx, None, true, "Evicted", message);
-                    worker.end(cx, StopCause::Evicted, grace);
-                });
-                self.dirty.insert(uid.clone());
-                self.pressure.victim = Some((uid.clone(), now.mono));
-            }
-            self.workers.insert(uid, worker);
-            if goes {
-                return;
-            }
+            let Some(pod) = worker.pod.clone().filter(|pod| worker.goes(pod, evict_static)) else { continue };
+            let usage = sample.pods.get(&uid);
+            let containers = evict::used(short.shortage.starved, usage, worker.last_seen());
+            let message = evict::message(&short, &pod, usage, &containers);
+            let said = victim.grace.map(Duration::from_millis);
+            let grace = evict::grace(&short.shortage, &pod, said, &self.shared.config);
+            let signal = short.crossed.as_ref().map_or("policy", |crossed| &crossed.signal).to_owned();
+            return self.evict(now, &uid, Eviction { cause: StopCause::Evicted, signal, message, grace }, out);
         }
+    }
+
+    /// Ends a pod, which has failed by it.
+    fn evict(&mut self, now: Now, uid: &PodUid, eviction: Eviction, out: &mut Vec<Effect>) {
+        let Eviction { cause, signal, message, grace } = eviction;
+        let Some(mut worker) = self.workers.remove(uid) else { return };
+        worker.record.end = Some(End { succeeded: false, reason: Some("Evicted".into()), message: Some(message.clone()) });
+        self.with_cx(now, out, |cx| {
+            cx.out.push(Effect::Count(Count::Evicted { signal }));
+            worker.say(cx, None, true, "Evicted", message);
+            worker.end(cx, cause, grace);
+        });
+        self.workers.insert(uid.clone(), worker);
+        self.dirty.insert(uid.clone());
+        self.pressure.victim = Some((uid.clone(), now.mono));
     }
 
     fn is_being_ended(&self, uid: &PodUid) -> bool {
@@ -189,3 +217,13 @@ impl Node {
         }
     }
 }
+
+impl Worker {
+    /// An eviction may take it now.
+    fn goes(&self, pod: &Pod, evict_static: bool) -> bool {
+        self.life == Life::Running && pod.may_be_evicted(evict_static)
+    }
+}
+
+#[cfg(test)]
+mod tests;

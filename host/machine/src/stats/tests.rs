@@ -15,6 +15,11 @@ fn places() -> Places {
     Places { node: "/".into(), images: Some("/".into()), containers: Some("/no/such/place".into()) }
 }
 
+/// Of a pod of which nothing but a container's layer is known.
+fn layer(container: &str, bytes: u64) -> PodDisk {
+    PodDisk { layers: BTreeMap::from([(container.into(), Usage { bytes, inodes: 2 })]), ..PodDisk::default() }
+}
+
 #[test]
 fn this_machine() {
     let tree = CgroupTree::open("/", Driver::Cgroupfs).expect("open");
@@ -41,9 +46,7 @@ fn this_machine() {
 fn a_machine_whose_pods_have_no_cgroups_is_measured_all_the_same() {
     let machine = cgroup::Hierarchies::find().expect("hierarchies");
     let uid = PodUid::from("uid-1");
-    let mut known = PodDisk::default();
-    known.layers = Some(Usage { bytes: 5, inodes: 2 });
-    let disk = BTreeMap::from([(uid.clone(), known)]);
+    let disk = BTreeMap::from([(uid.clone(), layer("c0ffee", 5))]);
     let pods = [(uid.clone(), QosClass::Burstable)];
     let sample = Sampler::new().sample(&machine, None, &places(), &pods, &disk, facts::now()).expect("sample");
     for signal in ["memory.available", "nodefs.available", "imagefs.available", "pid.available"] {
@@ -145,9 +148,7 @@ fn pods_of_a_v2_tree() {
     let uid = PodUid::from("uid-1");
     let pods = [(uid.clone(), QosClass::Burstable)];
     let now = |ms| Now { wall: Wall(7), mono: Mono(ms) };
-    let mut known = PodDisk::default();
-    known.layers = Some(Usage { bytes: 5, inodes: 2 });
-    let disk = BTreeMap::from([(uid.clone(), known)]);
+    let disk = BTreeMap::from([(uid.clone(), layer("c0ffee", 5))]);
     let first = sampler.sample(tree.hierarchies(), Some(&tree), &places(), &pods, &disk, now(0)).expect("sample");
     assert_eq!(first.signals["allocatableMemory.available"], Reading { available: 4096 - 600, capacity: 4096 });
     let usage = &first.pods[&uid];
@@ -155,7 +156,13 @@ fn pods_of_a_v2_tree() {
     assert_eq!((usage.cpu_stall, usage.io_stall), (Some(25), Some(275)));
     assert_eq!((usage.processes, usage.cpu, usage.disk_logs), (Some(3), None, Some(0)));
     assert_eq!((usage.disk_rootfs, usage.disk(), usage.inodes()), (Some(5), Some(5), Some(2)));
-    let own = ContainerUsage { cpu: None, memory_working_set: Some(110), memory_rss: Some(100), memory_swap: Some(7) };
+    let own = ContainerUsage {
+        cpu: None,
+        memory_working_set: Some(110),
+        memory_rss: Some(100),
+        memory_swap: Some(7),
+        disk_rootfs: Some(5),
+    };
     assert_eq!(usage.containers, BTreeMap::from([(ContainerId::from("c0ffee"), own)]));
     file(&at, "cpu.stat", "usage_usec 6000000\n");
     file(&container, "cpu.stat", "usage_usec 2502000\n");
@@ -171,18 +178,48 @@ fn disk_of_a_pod() {
     let at = |name: &str| dir.path().join(name);
     let paths = Paths { root: at("kubelet"), pod_logs: at("pods"), container_logs: at("containers") };
     let pod = pod(
-        r#"{"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"a","emptyDir":{}},{"name":"m","emptyDir":{"medium":"Memory"}},
+        r#"{"containers":[{"name":"c","image":"i"},{"name":"quiet","image":"i"}],"volumes":[{"name":"a","emptyDir":{}},{"name":"m","emptyDir":{"medium":"Memory"}},
             {"name":"h","hostPath":{"path":"/"}}]}"#,
     );
-    file(&paths.logs_of_pod("default", "web", "uid-1").join("c"), "0.log", &"x".repeat(10_000));
+    let logs = paths.logs_of_pod("default", "web", "uid-1");
+    file(&logs.join("c"), "0.log", &"x".repeat(10_000));
+    file(&logs.join("c"), "0.log.20260102-030405", &"x".repeat(10_000));
+    file(&logs, "beside", &"x".repeat(10_000));
     file(&paths.empty_dir("uid-1", "a"), "data", &"x".repeat(100_000));
     file(&paths.empty_dir("uid-1", "m"), "data", &"x".repeat(100_000));
-    let measured = measure_disk(&paths, &[pod]);
-    let disk = &measured[&PodUid::from("uid-1")];
-    assert!(disk.logs.bytes >= 10_000 && disk.logs.inodes == 3, "{disk:?}");
-    assert!(disk.volumes().bytes >= 100_000 && disk.volumes().bytes < 200_000 && disk.volumes().inodes == 2, "{disk:?}");
-    assert_eq!(disk.empty_dirs.keys().collect::<Vec<_>>(), ["a", "m"]);
-    assert!(disk.empty_dirs["m"].bytes >= 100_000, "size limits hold for memory too");
+    file(&paths.pod("uid-1"), "etc-hosts", "127.0.0.1 localhost\n");
+    let logs = measure_logs(&paths, &pod);
+    let names: Vec<&str> = logs.containers.keys().map(|name| name.as_str()).collect();
+    assert_eq!(names, ["c", "quiet"]);
+    assert!(logs.all.bytes >= 30_000 && logs.all.inodes == 5, "{logs:?}");
+    let [own, quiet] = ["c", "quiet"].map(|name| logs.containers[name]);
+    // Rotated ones and those of other attempts too, and nothing of what lies beside.
+    assert!((20_000..30_000).contains(&own.bytes) && own.inodes == 3 && quiet == Usage::default(), "{logs:?}");
+    assert!(logs.hosts.bytes > 0 && logs.hosts.inodes == 1, "{logs:?}");
+    let volumes = measure_volumes(&paths, &pod);
+    let on_disk = volumes.on_disk;
+    assert!(on_disk.bytes >= 100_000 && on_disk.bytes < 200_000 && on_disk.inodes == 2, "{volumes:?}");
+    assert_eq!(volumes.empty_dirs.keys().collect::<Vec<_>>(), ["a", "m"]);
+    assert!(volumes.empty_dirs["m"].bytes >= 100_000, "size limits hold for memory too");
+}
+
+#[test]
+fn what_a_pod_has_on_disk_is_told_by_container_and_volume() {
+    let bytes = |bytes| Usage { bytes, inodes: 1 };
+    let mut disk = layer("one", 5);
+    disk.layers.insert("two".into(), bytes(6));
+    disk.logs = PodLogs { all: bytes(30), containers: [("c".into(), bytes(20))].into(), hosts: bytes(3) };
+    let mut usage = PodUsage { memory_rss: Some(1), ..PodUsage::default() };
+    add_disk(&mut usage, &disk);
+    assert_eq!((usage.disk_rootfs, usage.disk_logs, usage.disk_hosts), (Some(11), Some(30), Some(3)));
+    assert_eq!((usage.inodes_rootfs, usage.inodes_logs, usage.memory_rss), (Some(3), Some(1), Some(1)));
+    assert_eq!(usage.logs, BTreeMap::from([("c".into(), 20)]));
+    let layers: Vec<_> = usage.containers.iter().map(|(id, own)| (id.as_str(), own.disk_rootfs)).collect();
+    assert_eq!(layers, [("one", Some(5)), ("two", Some(6))]);
+    assert_eq!((usage.disk_volumes, usage.inodes_volumes, usage.empty_dirs.len()), (None, None, 0), "volumes are not measured");
+    disk.volumes = Some(PodVolumes { empty_dirs: [("v".into(), bytes(40))].into(), on_disk: bytes(40) });
+    add_disk(&mut usage, &disk);
+    assert_eq!((usage.disk_volumes, usage.empty_dirs.get("v")), (Some(40), Some(&40)));
 }
 
 /// The figure is printed, not asserted: what a sampling of fifty pods takes of the cpu on real v1 hierarchies.

@@ -78,7 +78,7 @@ fn tests() -> Vec<Trial> {
                    a_damaged_store_is_set_aside a_store_of_a_later_agent_is_set_aside;
             containerd: killed_and_started_again;
             calls: a_pod_lives_and_dies;
-            eviction: a_policy_weighs_tenants;
+            eviction: a_policy_weighs_tenants limits_of_local_storage;
             rotation: no_line_is_lost;
             url: pods_of_a_url;
             images: pulled_from_a_registry;

@@ -72,13 +72,20 @@ fn a_condition_keeps_its_instant_while_it_holds() {
 
 #[test]
 fn an_eviction_is_told_at_its_end() {
-    let stop = Stop { cause: StopCause::Evicted, grace_seconds: 1, since: Wall(0) };
-    let end = End { succeeded: false, reason: Some("Evicted".into()), message: Some("low on memory".into()) };
-    let going =
-        World::new("Always", "a").have("a=run").told().change(|w| (w.record.stop, w.record.end) = (Some(stop), Some(end)));
-    going.phase("Running");
-    assert!(going.status().conditions.unwrap().iter().all(|c| c.type_ != "DisruptionTarget"));
-    going.told().have("a=137").stopped().condition("DisruptionTarget", "True TerminationByKubelet low on memory");
+    let going = |cause| {
+        let stop = Stop { cause, grace_seconds: 1, since: Wall(0) };
+        let end = End { succeeded: false, reason: Some("Evicted".into()), message: Some("low on memory".into()) };
+        World::new("Always", "a").have("a=run").told().change(|w| (w.record.stop, w.record.end) = (Some(stop), Some(end)))
+    };
+    let disturbed = |world: &World| world.status().conditions.unwrap().iter().any(|c| c.type_ == "DisruptionTarget");
+    going(StopCause::Evicted).phase("Running");
+    assert!(!disturbed(&going(StopCause::Evicted)));
+    let ended = going(StopCause::Evicted).told().have("a=137").stopped();
+    ended.condition("DisruptionTarget", "True TerminationByKubelet low on memory");
+    // Not where the pod exceeded a limit of its own.
+    let ended = going(StopCause::OverLimit).told().have("a=137").stopped();
+    ended.phase("Failed");
+    assert!(!disturbed(&ended));
 }
 
 #[test]
