@@ -27,6 +27,8 @@ pub(crate) struct Runtime {
     pub(crate) images: BTreeMap<String, u32>,
     /// Containers that it lists, and does not find when they are to be removed.
     pub(crate) ghosts: BTreeSet<ContainerId>,
+    /// Containers whose state it cannot tell, whatever it is.
+    pub(crate) unknown: BTreeSet<ContainerId>,
     /// Pods that have directories and cgroups on the machine.
     pub(crate) prepared: BTreeSet<PodUid>,
     next: u64,
@@ -41,7 +43,7 @@ impl Runtime {
         }
         for live in &self.containers {
             let summary = listing.pods.entry(live.uid.clone()).or_default();
-            summary.containers.insert(live.seen.id.clone(), live.seen.state);
+            summary.containers.insert(live.seen.id.clone(), self.shown(&live.seen).state);
         }
         listing
     }
@@ -50,10 +52,20 @@ impl Runtime {
         let mine = |u: &PodUid| u == uid;
         let mut sandboxes: Vec<Sandbox> = self.sandboxes.iter().filter(|(u, _, _)| mine(u)).map(|(_, _, s)| s.clone()).collect();
         sandboxes.sort_by_key(|s| std::cmp::Reverse((s.attempt, s.created)));
-        let mut containers: Vec<Container> = self.containers.iter().filter(|c| mine(&c.uid)).map(|c| c.seen.clone()).collect();
+        let mut containers: Vec<Container> =
+            self.containers.iter().filter(|c| mine(&c.uid)).map(|c| self.shown(&c.seen)).collect();
         containers.sort_by_key(|c| std::cmp::Reverse((c.attempt, c.created)));
         let name = self.sandboxes.iter().find(|(u, _, _)| mine(u)).map(|(_, n, _)| n.clone()).unwrap_or_default();
         Observed { name, namespace: "default".into(), sandboxes, containers }
+    }
+
+    /// A container as the runtime reports it.
+    fn shown(&self, container: &Container) -> Container {
+        if !self.unknown.contains(&container.id) {
+            return container.clone();
+        }
+        let (reason, message) = (String::new(), String::new());
+        Container { state: ContainerState::Unknown, finished: None, exit_code: 0, reason, message, ..container.clone() }
     }
 
     /// Carries a call out. Calls are idempotent, as the adapter makes them.
@@ -144,6 +156,7 @@ impl Runtime {
                 }
                 for live in self.containers.iter_mut().filter(|c| c.seen.sandbox == *id) {
                     live.end(wall, 137);
+                    self.unknown.remove(&live.seen.id);
                 }
                 Ok(Outcome::Unit)
             }
@@ -187,6 +200,7 @@ impl Runtime {
         for live in &mut self.containers {
             live.end(wall, 255);
         }
+        self.unknown.clear();
     }
 
     fn number(&mut self) -> u64 {
