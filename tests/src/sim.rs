@@ -16,7 +16,7 @@
 
 mod agent;
 mod broken;
-mod calls;
+pub(crate) mod calls;
 mod check;
 mod converged;
 mod faults;

@@ -1,7 +1,7 @@
 //! Calls that leave the agent.
 
 use polylet_core::effect::Act;
-use polylet_core::event::{CallErrorKind, Event};
+use polylet_core::event::{CallError, CallErrorKind, Event};
 use polylet_core::id::{EffectId, PodUid};
 use polylet_core::question::Body;
 
@@ -9,7 +9,11 @@ use super::runtime::{Runtime, error};
 
 /// The answer to a call that fails.
 pub(super) fn refusal(id: EffectId, act: &Act, kind: CallErrorKind) -> Event {
-    let error = error("call", "refused", kind);
+    failure(id, act, error("call", "refused", kind))
+}
+
+/// The answer to a call that fails with this error: looks have answers of their own.
+pub(crate) fn failure(id: EffectId, act: &Act, error: CallError) -> Event {
     match act {
         Act::List => Event::Listed { id, result: Err(error) },
         Act::Observe(uid) => Event::Observed { id, pod: uid.clone(), result: Err(error) },

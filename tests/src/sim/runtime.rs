@@ -29,6 +29,8 @@ pub(crate) struct Runtime {
     pub(crate) ghosts: BTreeSet<ContainerId>,
     /// Containers whose state it cannot tell, whatever it is.
     pub(crate) unknown: BTreeSet<ContainerId>,
+    /// Sandboxes that it lists, and whose status it does not give: why.
+    pub(crate) hidden: BTreeMap<SandboxId, String>,
     /// Pods that have directories and cgroups on the machine.
     pub(crate) prepared: BTreeSet<PodUid>,
     next: u64,
@@ -50,7 +52,8 @@ impl Runtime {
 
     pub(crate) fn observe(&self, uid: &PodUid) -> Observed {
         let mine = |u: &PodUid| u == uid;
-        let mut sandboxes: Vec<Sandbox> = self.sandboxes.iter().filter(|(u, _, _)| mine(u)).map(|(_, _, s)| s.clone()).collect();
+        let mut sandboxes: Vec<Sandbox> =
+            self.sandboxes.iter().filter(|(u, _, _)| mine(u)).map(|(_, _, s)| self.status_of(s)).collect();
         sandboxes.sort_by_key(|s| std::cmp::Reverse((s.attempt, s.created)));
         let mut containers: Vec<Container> =
             self.containers.iter().filter(|c| mine(&c.uid)).map(|c| self.shown(&c.seen)).collect();
@@ -66,6 +69,19 @@ impl Runtime {
         }
         let (reason, message) = (String::new(), String::new());
         Container { state: ContainerState::Unknown, finished: None, exit_code: 0, reason, message, ..container.clone() }
+    }
+
+    /// A sandbox as a look at its status shows it.
+    fn status_of(&self, sandbox: &Sandbox) -> Sandbox {
+        let Some(trouble) = self.hidden.get(&sandbox.id) else { return sandbox.clone() };
+        Sandbox {
+            state: SandboxState::Unknown,
+            ips: Vec::new(),
+            has_network: false,
+            host_network: false,
+            trouble: Some(trouble.clone()),
+            ..sandbox.clone()
+        }
     }
 
     /// Carries a call out. Calls are idempotent, as the adapter makes them.
@@ -201,6 +217,7 @@ impl Runtime {
             live.end(wall, 255);
         }
         self.unknown.clear();
+        self.hidden.clear();
     }
 
     fn number(&mut self) -> u64 {
