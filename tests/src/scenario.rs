@@ -15,7 +15,12 @@
 //! | `> agent restarts` | killed and begun again with its store; `forgetting` loses the store |
 //! | `> machine reboots` | nothing runs any more, the agent begins again |
 //! | `> runtime down` / `up`, `> network down` / `up` | what the runtime says of itself |
+//! | `> unknown POD/CONTAINER` / `known` | the runtime cannot tell the state of the newest attempt, or can again |
+//! | `> sandbox-unknown POD` / `sandbox-known` | the newest sandbox is listed and its status not given, or given again |
 //! | `> fail CALL [TIMES] [MESSAGE]` | the next calls of this name fail |
+//! | `> takes CALL DURATION` | how long calls of this name take from now on |
+//! | `> hook POD/CONTAINER DURATION` | how long the container's hooks take |
+//! | `> message POD/CONTAINER TEXT` | the termination message of its next exit |
 //! | `> probe POD/CONTAINER KIND ok` / `fails` | what probes find from now on |
 //! | `> term POD/CONTAINER DURATION` | how long the process takes to end after TERM |
 //! | `> image NAME present` / `absent` | what the runtime has |

@@ -2,18 +2,37 @@
 //!
 //! `run(seed)` plays one world to its end. Faults stop at [`CALM`]; by [`END`] everything must have converged. Invariants are checked as
 //! things happen; the first one broken ends the run with a message that names the seed. A seed replays exactly.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `world` | one world: its time, what is to happen in it |
+//! | `agent` | the lives of the agent, what goes into the core and what comes out |
+//! | `peers`, `runtime` | what becomes of a request; what the runtime has |
+//! | `manifest`, `settings`, `policy` | pods, settings and policies, drawn at random |
+//! | `faults` | what goes wrong, what people change |
+//! | `rule` | the invariants by name |
+//! | `check`, `graces`, `progress`, `next`, `converged` | what has to hold at every moment: of acts and statuses, of ends, of beginnings; and in the end |
+//! | `broken` | cores that lack a rule |
 
+mod agent;
 mod broken;
-mod calls;
+pub(crate) mod calls;
 mod check;
+mod converged;
 mod faults;
+mod graces;
 mod manifest;
+mod next;
+mod peers;
 mod policy;
+mod progress;
+mod rule;
 pub(crate) mod runtime;
 mod settings;
 mod world;
 
 pub use broken::Broken;
+pub use rule::{Breach, Failure, Rule};
 pub(crate) use settings::config;
 pub use world::{Report, run, run_broken, run_hashed, run_traced};
 

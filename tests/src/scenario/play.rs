@@ -1,6 +1,6 @@
 //! Plays a script against the core and writes down what it does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1;
 use polylet_core::ask;
 use polylet_core::config::{Config, Rate};
 use polylet_core::effect::{Act, Count, Effect, Rung};
-use polylet_core::event::{CallError, CallErrorKind, Event, Outcome, RuntimeState};
+use polylet_core::event::{CallError, CallErrorKind, Event, Hint, Outcome, RuntimeState};
 use polylet_core::id::{ContainerId, EffectId, PodUid};
 use polylet_core::ladder::Bindings;
 use polylet_core::node::Node;
@@ -21,7 +21,7 @@ use polylet_core::say::About;
 use polylet_core::time::{Mono, Now, Wall};
 
 use super::{Part, parse};
-use crate::sim::{config, runtime::Runtime};
+use crate::sim::{calls::failure, config, runtime::Runtime};
 
 /// 2026-01-01T00:00:00Z in milliseconds.
 const EPOCH: u64 = 1_767_225_600_000;
@@ -70,6 +70,14 @@ struct Stage {
     failures: BTreeMap<String, (u32, String)>,
     sick: BTreeMap<(String, ProbeKind), bool>,
     term: BTreeMap<String, u64>,
+    /// How long calls take, by name, where a script says so.
+    takes: BTreeMap<String, u64>,
+    /// How long hooks take, by container.
+    hooks: BTreeMap<String, u64>,
+    /// Termination messages of next exits, by container.
+    messages: BTreeMap<String, String>,
+    /// Those of exits that have been: a status shows them.
+    said: BTreeSet<String>,
     policy: BTreeMap<Hook, String>,
     statuses: BTreeMap<PodUid, Arc<v1::PodStatus>>,
     generation: u64,
@@ -100,6 +108,10 @@ impl Stage {
             failures: BTreeMap::new(),
             sick: BTreeMap::new(),
             term: BTreeMap::new(),
+            takes: BTreeMap::new(),
+            hooks: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            said: BTreeSet::new(),
             policy: BTreeMap::new(),
             statuses: BTreeMap::new(),
             generation: 0,
@@ -178,7 +190,7 @@ impl Stage {
                 for live in self.rt.containers.iter_mut().filter(|c| c.uid == uid) {
                     live.end(wall, 137);
                 }
-                self.step(Event::Hint(polylet_core::event::Hint::Pod(uid)));
+                self.step(Event::Hint(Hint::Pod(uid)));
             }
             ("agent", ["restarts", how @ ..]) => {
                 if how.first() == Some(&"forgetting") {
@@ -215,6 +227,35 @@ impl Stage {
                 let message = how[usize::from(times.is_some()).min(how.len())..].join(" ");
                 let message = if message.is_empty() { "it is broken".to_owned() } else { message };
                 self.failures.insert((*call).to_owned(), (times.unwrap_or(1), message));
+            }
+            ("takes", [call, duration]) => {
+                self.takes.insert((*call).to_owned(), millis(duration));
+            }
+            ("hook", [place, duration]) => {
+                self.hooks.insert((*place).to_owned(), millis(duration));
+            }
+            ("message", [place, text @ ..]) => {
+                self.messages.insert((*place).to_owned(), text.join(" "));
+            }
+            ("unknown" | "known", [place]) => {
+                let all = self.rt.containers.iter().filter(|c| self.place(&c.seen.id) == **place);
+                let newest = all.max_by_key(|c| c.seen.attempt).unwrap_or_else(|| panic!("{line}: there is no such container"));
+                let id = newest.seen.id.clone();
+                match verb {
+                    "unknown" => self.rt.unknown.insert(id.clone()),
+                    _ => self.rt.unknown.remove(&id),
+                };
+                self.step(Event::Hint(Hint::Id(id.as_str().to_owned())));
+            }
+            ("sandbox-unknown" | "sandbox-known", [pod]) => {
+                let uid = self.pods[*pod].uid.clone();
+                let newest = self.rt.sandboxes.iter().filter(|(u, _, _)| *u == uid).max_by_key(|(_, _, s)| s.attempt);
+                let id = newest.map(|(_, _, s)| s.id.clone()).unwrap_or_else(|| panic!("{line}: it has no sandbox"));
+                match verb {
+                    "sandbox-unknown" => self.rt.hidden.insert(id, "no such task".into()),
+                    _ => self.rt.hidden.remove(&id),
+                };
+                self.step(Event::Hint(Hint::Pod(uid)));
             }
             ("probe", [place, kind, state]) => {
                 self.sick.insert(((*place).to_owned(), probe_kind(kind)), *state != "ok");
@@ -352,14 +393,19 @@ impl Stage {
                 if let Some(text) = self.describe(&act) {
                     self.say(&text);
                 }
-                let takes = match &act {
+                let hook = match &act {
+                    Act::Hook { container, .. } => self.hooks.get(&self.place(container)),
+                    _ => None,
+                };
+                let said = hook.or_else(|| self.takes.get(call_name(&act))).copied();
+                let takes = said.unwrap_or(match &act {
                     Act::RunSandbox { .. } => 100,
                     Act::StartContainer { .. } => 50,
                     Act::CreateContainer { .. } => 10,
                     Act::PullImage { .. } => 500,
                     Act::StopSandbox { .. } => 20,
                     _ => 1,
-                };
+                });
                 self.after(takes, Todo::Apply(id, act));
             }
         }
@@ -374,7 +420,7 @@ impl Stage {
             if *times == 0 {
                 self.failures.remove(call);
             }
-            return self.step(Event::Done { id, result: Err(error) });
+            return self.step(failure(id, &act, error));
         }
         let event = match &act {
             Act::List => Event::Listed { id, result: Ok(self.rt.listing()) },
@@ -421,6 +467,7 @@ impl Stage {
                 if self.rt.find(container).is_some_and(|c| c.seen.state == ContainerState::Running) {
                     return self.after(after, Todo::Exit { id: container.clone(), code, reply: Some(id) });
                 }
+                self.rt.unknown.remove(container);
                 Event::Done { id, result: Ok(Outcome::Unit) }
             }
             _ => Event::Done { id, result: self.rt.carry_out(&act, wall) },
@@ -430,13 +477,18 @@ impl Stage {
 
     fn exit(&mut self, id: &ContainerId, code: i32, reply: Option<EffectId>) {
         let wall = self.clock().wall;
+        let message = self.messages.remove(&self.place(id));
+        self.said.extend(message.clone());
         if let Some(live) = self.rt.find(id) {
             live.end(wall, code);
+            live.seen.message = message.unwrap_or_default();
         }
         if let Some(effect) = reply {
+            // What it has stopped, it knows.
+            self.rt.unknown.remove(id);
             self.step(Event::Done { id: effect, result: Ok(Outcome::Unit) });
         } else {
-            self.step(Event::Hint(polylet_core::event::Hint::Id(id.as_str().to_owned())));
+            self.step(Event::Hint(Hint::Id(id.as_str().to_owned())));
         }
     }
 
@@ -456,7 +508,9 @@ impl Stage {
                     return format!("waiting {} {}", text(&w.reason), text(&w.message));
                 }
                 if let Some(t) = &s.terminated {
-                    return format!("terminated {} {}", t.exit_code, text(&t.reason));
+                    let message =
+                        t.message.as_ref().filter(|m| self.said.contains(*m)).map_or(String::new(), |m| format!(": {m}"));
+                    return format!("terminated {} {}{message}", t.exit_code, text(&t.reason));
                 }
                 if s.running.is_some() { "running".to_owned() } else { "-".to_owned() }
             };

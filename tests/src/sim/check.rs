@@ -7,9 +7,11 @@ use polylet_core::effect::{Act, StopCause};
 use polylet_core::id::{ContainerId, EffectId, PodUid, SandboxId};
 use polylet_core::observed::{ContainerState, SandboxState};
 use polylet_core::pod::{ContainerKind, Pod, ProbeKind};
-use polylet_core::record::PodRecord;
 
+use super::graces::Graces;
 use super::manifest::ALL_AGAIN;
+use super::progress::is_live;
+use super::rule::{Kept, Rule};
 use super::runtime::Runtime;
 
 /// What the checks have to remember.
@@ -39,8 +41,10 @@ pub(super) struct Check {
     hooks: BTreeMap<EffectId, (PodUid, Option<u64>)>,
     /// What the node gave up in this step.
     pub(super) cancelled: Vec<EffectId>,
-    /// Graces of pods that are being ended, in seconds.
-    graces: BTreeMap<PodUid, u64>,
+    /// Who is given how much time to end.
+    pub(super) graces: Graces,
+    /// Containers of which the runtime could not tell the state, at some time.
+    pub(super) was_unknown: BTreeSet<ContainerId>,
     /// When containers could not be made lately.
     not_created: BTreeMap<PodUid, Vec<u64>>,
     phases: BTreeMap<PodUid, String>,
@@ -48,19 +52,11 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// The node remembers something of a pod.
-    pub(super) fn remembers(&mut self, record: &PodRecord) {
-        match &record.stop {
-            Some(stop) => drop(self.graces.insert(record.uid.clone(), stop.grace_seconds)),
-            None => drop(self.graces.remove(&record.uid)),
-        }
-    }
-
     /// The node asks for something.
-    pub(super) fn begins(&mut self, id: EffectId, act: &Act) {
-        if let Act::Hook { pod, budget: Some(_), .. } = act {
-            self.hooks.insert(id, (pod.clone(), self.graces.get(pod).copied()));
-        }
+    pub(super) fn begins(&mut self, id: EffectId, act: &Act, now: u64) -> Kept {
+        let Act::Hook { pod, budget: Some(budget), .. } = act else { return Ok(()) };
+        self.hooks.insert(id, (pod.clone(), self.graces.of(pod)));
+        self.graces.hook(pod, *budget, now)
     }
 
     /// The agent dies, and what it had under way with it.
@@ -70,14 +66,15 @@ impl Check {
     }
 
     /// All effects of a step are done: it gave up a preStop hook only where the grace has become shorter since that began.
-    pub(super) fn stepped(&mut self) -> Result<(), String> {
+    pub(super) fn stepped(&mut self) -> Kept {
         for id in std::mem::take(&mut self.cancelled) {
             let Some((pod, before)) = self.hooks.get(&id) else { continue };
-            match (before, self.graces.get(pod)) {
+            match (before, self.graces.of(pod)) {
                 (None, Some(_)) => {}
-                (Some(before), Some(now)) if now < before => {}
+                (Some(before), Some(now)) if now < *before => {}
                 (before, now) => {
-                    return Err(format!("a preStop hook of {pod} is cut off; its grace was {before:?} s and is {now:?} s"));
+                    let text = format!("a preStop hook of {pod} is cut off; its grace was {before:?} s and is {now:?} s");
+                    return Rule::Hooks.broken(text);
                 }
             }
         }
@@ -85,15 +82,18 @@ impl Check {
     }
 
     /// A container could not be made: tried again, but not at once.
-    pub(super) fn not_created(&mut self, pod: &PodUid, now: u64) -> Result<(), String> {
+    pub(super) fn not_created(&mut self, pod: &PodUid, now: u64) -> Kept {
         let lately = self.not_created.entry(pod.clone()).or_default();
         lately.retain(|at| at + 10_000 > now);
         lately.push(now);
-        if lately.len() > 20 { Err(format!("{} containers of {pod} were not made in ten seconds", lately.len())) } else { Ok(()) }
+        if lately.len() > 20 {
+            return Rule::Pace.broken(format!("{} containers of {pod} were not made in ten seconds", lately.len()));
+        }
+        Ok(())
     }
 
     /// A container starts now.
-    pub(super) fn starts(&mut self, rt: &Runtime, pod: &Pod, id: &ContainerId) -> Result<(), String> {
+    pub(super) fn starts(&mut self, rt: &Runtime, pod: &Pod, id: &ContainerId) -> Kept {
         let Some(me) = rt.containers.iter().find(|c| c.seen.id == *id) else { return Ok(()) };
         let name = me.seen.name.as_str();
         let copies = rt
@@ -102,10 +102,10 @@ impl Check {
             .filter(|c| c.uid == me.uid && c.seen.name == me.seen.name && c.seen.state == ContainerState::Running)
             .count();
         if copies > 1 {
-            return Err(format!("{copies} copies of {name} of {} run", me.uid));
+            return Rule::Twice.broken(format!("{copies} copies of {name} of {} run", me.uid));
         }
         let sandbox = &me.seen.sandbox;
-        let Some(container) = pod.container(name) else { return Err(format!("{name} is not in the spec")) };
+        let Some(container) = pod.container(name) else { return Rule::Cause.broken(format!("{name} is not in the spec")) };
         // An ephemeral container waits for nobody.
         let waits = container.kind != ContainerKind::Ephemeral;
         let before =
@@ -114,12 +114,12 @@ impl Check {
             let key = (sandbox.clone(), init.name.as_str().to_owned());
             let ok = if init.kind == ContainerKind::Sidecar { self.started.contains(&key) } else { self.done.contains(&key) };
             if !ok {
-                return Err(format!("{name} of {} starts before {} is through", me.uid, init.name));
+                return Rule::Order.broken(format!("{name} of {} starts before {} is through", me.uid, init.name));
             }
         }
         let again = !self.started.insert((sandbox.clone(), name.to_owned()));
         if again && container.kind == ContainerKind::Ephemeral {
-            return Err(format!("ephemeral {name} of {} starts a second time", me.uid));
+            return Rule::Order.broken(format!("ephemeral {name} of {} starts a second time", me.uid));
         }
         Ok(())
     }
@@ -140,27 +140,32 @@ impl Check {
         }
     }
 
-    /// The node asks for a stop. `declared` is what it was told last; None before it was told anything.
+    /// The node asks for a stop. `declared` is what it was told last; None before it was told anything. `spec` is the pod as somebody once
+    /// declared it.
     pub(super) fn stop(
         &self,
         rt: &Runtime,
         declared: Option<&BTreeMap<PodUid, std::sync::Arc<Pod>>>,
+        spec: Option<&Pod>,
         id: &ContainerId,
         cause: StopCause,
         timeout_ms: u64,
-    ) -> Result<(), String> {
-        let Some(declared) = declared else { return Err("something is stopped before the sources have been heard".into()) };
+        now: u64,
+    ) -> Kept {
+        let Some(declared) = declared else {
+            return Rule::Heard.broken("something is stopped before the sources have been heard");
+        };
         let Some(live) = rt.containers.iter().find(|c| c.seen.id == *id) else { return Ok(()) };
         if live.seen.state != ContainerState::Running {
             return Ok(());
         }
         let (uid, name) = (&live.uid, live.seen.name.as_str());
-        let pod = declared.get(uid);
+        let pod = declared.get(uid).map(|pod| &**pod);
         let sandbox = rt.sandboxes.iter().find(|(_, _, s)| s.id == live.seen.sandbox).map(|(_, _, s)| s);
         let newest = rt.sandboxes.iter().filter(|(u, _, _)| u == uid).map(|(_, _, s)| s.attempt).max();
         let just = match cause {
             StopCause::Removed | StopCause::Orphan => pod.is_none() || self.dropped.contains(uid),
-            StopCause::Deleted => pod.is_some_and(|p| p.deletion.is_some()),
+            StopCause::Deleted => spec.is_some_and(|p| p.deletion.is_some()),
             StopCause::Unhealthy => self.unwell.contains(&(id.clone(), ProbeKind::Liveness)),
             StopCause::NotStarted => self.unwell.contains(&(id.clone(), ProbeKind::Startup)),
             StopCause::HookFailed => self.hook_failed.contains(id),
@@ -169,17 +174,18 @@ impl Check {
             StopCause::Completed | StopCause::InitFailed => pod.is_none_or(|p| self.nothing_left(rt, p)),
             StopCause::RestartAll => rt.containers.iter().any(|c| c.uid == *uid && c.seen.exit_code == ALL_AGAIN),
             StopCause::Evicted => (self.was_short || self.shortage_told) && pod.is_none_or(|pod| !pod.is_critical()),
+            StopCause::UnknownState => self.was_unknown.contains(id),
             StopCause::Duplicate => rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name == live.seen.name).count() > 1,
             _ => false,
         };
         if !just {
-            return Err(format!("{name} of {uid} is stopped for {cause:?}, which is not so"));
+            return Rule::Cause.broken(format!("{name} of {uid} is stopped for {cause:?}, which is not so"));
+        }
+        if let Some(pod) = pod.or(spec) {
+            let lives = rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name == live.seen.name && is_live(&c.seen));
+            self.graces.stop(pod, name, cause, timeout_ms, lives.count() == 1, now)?;
         }
         if let Some(pod) = pod {
-            let most = u64::try_from(pod.grace.as_millis()).unwrap_or(u64::MAX).max(2_000);
-            if timeout_ms > most {
-                return Err(format!("{name} of {uid} is given {timeout_ms} ms, the pod's grace being {most} ms"));
-            }
             let ending = matches!(cause, StopCause::Removed | StopCause::Completed | StopCause::Deleted);
             // Without the spec, a sidecar looks like any other container.
             let sidecar = !self.unknown.contains(uid) && pod.container(name).is_some_and(|c| c.kind == ContainerKind::Sidecar);
@@ -189,7 +195,7 @@ impl Check {
                     && pod.container(c.seen.name.as_str()).is_some_and(|c| c.kind == ContainerKind::App)
             });
             if ending && sidecar && app_runs && timeout_ms > 2_000 {
-                return Err(format!("sidecar {name} of {uid} is stopped while an app container runs"));
+                return Rule::Order.broken(format!("sidecar {name} of {uid} is stopped while an app container runs"));
             }
         }
         Ok(())
@@ -205,12 +211,12 @@ impl Check {
     }
 
     /// A status goes out.
-    pub(super) fn status(&mut self, uid: &PodUid, status: &v1::PodStatus) -> Result<(), String> {
+    pub(super) fn status(&mut self, uid: &PodUid, status: &v1::PodStatus) -> Kept {
         let phase = status.phase.clone().unwrap_or_default();
         if let Some(old) = self.phases.insert(uid.clone(), phase.clone()) {
             let terminal = |p: &str| p == "Succeeded" || p == "Failed";
             if terminal(&old) && old != phase && !self.forgetful {
-                return Err(format!("the phase of {uid} goes from {old} to {phase}"));
+                return Rule::Forward.broken(format!("the phase of {uid} goes from {old} to {phase}"));
             }
         }
         if status.reason.as_deref() == Some("Evicted") {
@@ -219,7 +225,8 @@ impl Check {
         for c in status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten()) {
             let old = self.restarts.insert((uid.clone(), c.name.clone()), c.restart_count).unwrap_or(0);
             if c.restart_count < old && !self.forgetful {
-                return Err(format!("the restart count of {} of {uid} falls from {old} to {}", c.name, c.restart_count));
+                let text = format!("the restart count of {} of {uid} falls from {old} to {}", c.name, c.restart_count);
+                return Rule::Forward.broken(text);
             }
         }
         Ok(())
@@ -236,5 +243,6 @@ impl Check {
         self.restarts.retain(|(u, _), _| u != uid);
         self.dropped.remove(uid);
         self.evicted.remove(uid);
+        self.graces.forgotten(uid);
     }
 }

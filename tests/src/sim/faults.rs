@@ -1,16 +1,15 @@
-//! What goes wrong in a world, what people change in it, and what must have become of it in the end.
-
-use std::collections::BTreeSet;
+//! What goes wrong in a world, and what people change in it.
 
 use polylet_core::effect::Act;
 use polylet_core::event::Event;
 use polylet_core::id::{ContainerId, PodUid};
-use polylet_core::observed::ContainerState;
+use polylet_core::observed::{ContainerState, SandboxState};
 use polylet_core::pod::Source;
 
-use super::END;
-use super::manifest::{self, Program};
+use super::CALM;
+use super::manifest;
 use super::policy;
+use super::runtime::Live;
 use super::world::{Fault, Todo, World};
 
 impl World {
@@ -46,6 +45,7 @@ impl World {
                 self.crash();
             }
             Fault::ClockJump => {
+                self.check.graces.jumps(self.now);
                 let by = self.rng.below(7_200_000) as i64 - 3_600_000;
                 self.jump += by;
             }
@@ -62,6 +62,13 @@ impl World {
                 let back = self.now + self.rng.below(10_000);
                 self.at(back, Todo::Runtime { life, up: true });
             }
+            Fault::NetworkAway => {
+                let life = self.life;
+                self.at(self.now, Todo::Network { life, up: false });
+                let back = self.now + self.rng.below(10_000);
+                self.at(back, Todo::Network { life, up: true });
+            }
+            Fault::UnknownContainer => self.lose_container(),
             Fault::DiskFull(full) => {
                 self.disk_full = full;
                 // A full disk costs memory of the past.
@@ -75,6 +82,29 @@ impl World {
         }
     }
 
+    /// The newest attempt of some container, running or not: the runtime cannot tell.
+    fn lose_container(&mut self) {
+        let newest = |live: &&Live| {
+            let same = self.rt.containers.iter().filter(|c| c.uid == live.uid && c.seen.name == live.seen.name);
+            same.map(|c| c.seen.attempt).max() == Some(live.seen.attempt)
+        };
+        // In a sandbox that is gone, nothing runs.
+        let ready =
+            |live: &&Live| self.rt.sandboxes.iter().any(|(_, _, s)| s.id == live.seen.sandbox && s.state == SandboxState::Ready);
+        let runs = |live: &&Live| matches!(live.seen.state, ContainerState::Running | ContainerState::Exited) && ready(live);
+        let all = self.rt.containers.iter().filter(runs).filter(newest).filter(|c| !self.rt.ghosts.contains(&c.seen.id));
+        let all: Vec<ContainerId> = all.map(|c| c.seen.id.clone()).collect();
+        if all.is_empty() {
+            return;
+        }
+        let id = all[self.rng.below(all.len() as u64) as usize].clone();
+        self.say(|| format!("!! {id} is unknown"));
+        self.rt.unknown.insert(id.clone());
+        self.check.was_unknown.insert(id.clone());
+        let back = (self.now + 1_000 + self.rng.below(30_000)).min(CALM);
+        self.at(back, Todo::Known(id));
+    }
+
     pub(super) fn crash(&mut self) {
         self.say(|| "!! the agent dies".into());
         self.check.dies();
@@ -83,7 +113,7 @@ impl World {
 
     fn edit(&mut self) {
         let uids: Vec<PodUid> = self.declared.keys().cloned().collect();
-        match self.rng.below(5) {
+        match self.rng.below(6) {
             0 => self.add_pod(),
             1 if !uids.is_empty() => {
                 let uid = &uids[self.rng.below(uids.len() as u64) as usize];
@@ -105,12 +135,23 @@ impl World {
                     self.declared.insert(uid, new);
                 }
             }
+            4 => {
+                let pods: Vec<PodUid> = uids.into_iter().filter(|u| self.declared[u].pod.source == Source::Api).collect();
+                if !pods.is_empty() {
+                    let uid = pods[self.rng.below(pods.len() as u64) as usize].clone();
+                    let new = manifest::deleted(&mut self.rng, &self.declared[&uid]);
+                    self.ever.insert(uid.clone(), new.clone());
+                    self.declared.insert(uid.clone(), new);
+                    let at = self.now + self.rng.below(30_000);
+                    self.at(at, Todo::Gone(uid));
+                }
+            }
             _ => {
                 // A UID that was dropped comes back.
                 let gone: Vec<PodUid> = self
                     .ever
                     .keys()
-                    .filter(|u| !self.declared.contains_key(*u))
+                    .filter(|u| !self.declared.contains_key(*u) && self.ever[*u].pod.deletion.is_none())
                     .filter(|u| !self.declared.values().any(|p| p.pod.name == self.ever[*u].pod.name))
                     .cloned()
                     .collect();
@@ -124,65 +165,5 @@ impl World {
         let at = self.now + self.rng.below(300);
         let life = self.life;
         self.at(at, Todo::Sync { life });
-    }
-
-    /// Faults have long stopped: the node must have come to rest where the spec wants it.
-    pub(super) fn converged(&self) -> Result<(), String> {
-        for (uid, sim) in &self.declared {
-            let pod = &sim.pod;
-            let running = |name: &str| {
-                self.rt
-                    .containers
-                    .iter()
-                    .filter(|c| c.uid == *uid && c.seen.name.as_str() == name && c.seen.state == ContainerState::Running)
-                    .count()
-            };
-            let phase = self.check.phase(uid).unwrap_or("none");
-            let ended = phase == "Succeeded" || phase == "Failed";
-            let evicted = phase == "Failed" && self.check.evicted.contains(uid);
-            for container in pod.containers.iter() {
-                let name = container.name.as_str();
-                let serves = match sim.programs[name] {
-                    Program::Serves => true,
-                    Program::FailsFirst { then_serves, .. } => then_serves,
-                    Program::Ends { .. } => false,
-                };
-                let want = usize::from(serves && !ended);
-                if running(name) != want {
-                    return Err(format!("{name} of {uid} ({phase}) runs {} times, not {want}", running(name)));
-                }
-                let listed = self.rt.containers.iter().filter(|c| !self.rt.ghosts.contains(&c.seen.id));
-                let dead = listed.filter(|c| c.uid == *uid && c.seen.name.as_str() == name).count();
-                if dead > want + 1 {
-                    return Err(format!("{dead} attempts of {name} of {uid} are kept"));
-                }
-            }
-            let must_serve = pod.restart_policy == polylet_core::pod::RestartPolicy::Always;
-            if must_serve && phase != "Running" && !evicted {
-                return Err(format!("{uid} should be Running, is {phase}"));
-            }
-            if !must_serve && !ended {
-                return Err(format!("{uid} should have ended, is {phase}"));
-            }
-        }
-        let left: BTreeSet<&PodUid> = self
-            .rt
-            .containers
-            .iter()
-            .filter(|c| !self.rt.ghosts.contains(&c.seen.id))
-            .map(|c| &c.uid)
-            .chain(self.rt.sandboxes.iter().filter(|(_, _, s)| !self.rt.is_haunted(&s.id)).map(|(u, _, _)| u))
-            .chain(self.store.keys())
-            .chain(&self.rt.prepared)
-            .chain(self.node.pods())
-            .filter(|u| !self.declared.contains_key(*u))
-            .collect();
-        if !left.is_empty() {
-            return Err(format!("of pods that nobody declares, something is left: {left:?}"));
-        }
-        if self.recent.iter().any(|t| t + 10_000 > END) {
-            return Err("the node does not come to rest".into());
-        }
-        Ok(())
     }
 }

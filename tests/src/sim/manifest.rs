@@ -104,6 +104,16 @@ pub(super) fn debugged(rng: &mut Rng, pod: &SimPod) -> SimPod {
     SimPod { pod: Arc::new(parsed), programs, sick: pod.sick.clone() }
 }
 
+/// The same pod, marked for deletion by the API.
+pub(super) fn deleted(rng: &mut Rng, pod: &SimPod) -> SimPod {
+    let mut object = serde_json::to_value(&*pod.pod.object).expect("a pod is JSON");
+    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    object["metadata"]["deletionGracePeriodSeconds"] = (1 + rng.below(pod.pod.grace.as_secs())).into();
+    let object: v1::Pod = serde_json::from_value(object).expect("a pod marked for deletion parses");
+    let parsed = Pod::parse(Arc::new(object), pod.pod.source, Wall(0)).expect("a pod marked for deletion is valid");
+    SimPod { pod: Arc::new(parsed), ..pod.clone() }
+}
+
 /// The same pod with another image in its first app container.
 pub(super) fn edited(pod: &SimPod, image: &str) -> SimPod {
     let mut object = (*pod.pod.object).clone();
@@ -131,12 +141,19 @@ fn container(
         serde_json::json!({"tcpSocket": {"port": 80}, "periodSeconds": period, "timeoutSeconds": 1,
             "successThreshold": 1, "failureThreshold": 2})
     };
+    let grace = |rng: &mut Rng, mut probe: serde_json::Value| {
+        if rng.chance(30) {
+            probe["terminationGracePeriodSeconds"] = (1 + rng.below(6)).into();
+        }
+        probe
+    };
     if let Some(policy) = restart {
         c["restartPolicy"] = policy.into();
     }
     if may_be_sick {
         if rng.chance(30) {
             c["livenessProbe"] = probe(2 + rng.below(5));
+            c["livenessProbe"] = grace(rng, c["livenessProbe"].take());
             if rng.chance(30) {
                 sick.insert(name.to_owned(), 1 + rng.below(2) as u32);
             }
@@ -146,6 +163,7 @@ fn container(
         }
         if rng.chance(20) {
             c["startupProbe"] = probe(1 + rng.below(3));
+            c["startupProbe"] = grace(rng, c["startupProbe"].take());
         }
     }
     if rng.chance(20) {

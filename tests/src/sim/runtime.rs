@@ -27,6 +27,10 @@ pub(crate) struct Runtime {
     pub(crate) images: BTreeMap<String, u32>,
     /// Containers that it lists, and does not find when they are to be removed.
     pub(crate) ghosts: BTreeSet<ContainerId>,
+    /// Containers whose state it cannot tell, whatever it is.
+    pub(crate) unknown: BTreeSet<ContainerId>,
+    /// Sandboxes that it lists, and whose status it does not give: why.
+    pub(crate) hidden: BTreeMap<SandboxId, String>,
     /// Pods that have directories and cgroups on the machine.
     pub(crate) prepared: BTreeSet<PodUid>,
     next: u64,
@@ -41,19 +45,43 @@ impl Runtime {
         }
         for live in &self.containers {
             let summary = listing.pods.entry(live.uid.clone()).or_default();
-            summary.containers.insert(live.seen.id.clone(), live.seen.state);
+            summary.containers.insert(live.seen.id.clone(), self.shown(&live.seen).state);
         }
         listing
     }
 
     pub(crate) fn observe(&self, uid: &PodUid) -> Observed {
         let mine = |u: &PodUid| u == uid;
-        let mut sandboxes: Vec<Sandbox> = self.sandboxes.iter().filter(|(u, _, _)| mine(u)).map(|(_, _, s)| s.clone()).collect();
+        let mut sandboxes: Vec<Sandbox> =
+            self.sandboxes.iter().filter(|(u, _, _)| mine(u)).map(|(_, _, s)| self.status_of(s)).collect();
         sandboxes.sort_by_key(|s| std::cmp::Reverse((s.attempt, s.created)));
-        let mut containers: Vec<Container> = self.containers.iter().filter(|c| mine(&c.uid)).map(|c| c.seen.clone()).collect();
+        let mut containers: Vec<Container> =
+            self.containers.iter().filter(|c| mine(&c.uid)).map(|c| self.shown(&c.seen)).collect();
         containers.sort_by_key(|c| std::cmp::Reverse((c.attempt, c.created)));
         let name = self.sandboxes.iter().find(|(u, _, _)| mine(u)).map(|(_, n, _)| n.clone()).unwrap_or_default();
         Observed { name, namespace: "default".into(), sandboxes, containers }
+    }
+
+    /// A container as the runtime reports it.
+    fn shown(&self, container: &Container) -> Container {
+        if !self.unknown.contains(&container.id) {
+            return container.clone();
+        }
+        let (reason, message) = (String::new(), String::new());
+        Container { state: ContainerState::Unknown, finished: None, exit_code: 0, reason, message, ..container.clone() }
+    }
+
+    /// A sandbox as a look at its status shows it.
+    fn status_of(&self, sandbox: &Sandbox) -> Sandbox {
+        let Some(trouble) = self.hidden.get(&sandbox.id) else { return sandbox.clone() };
+        Sandbox {
+            state: SandboxState::Unknown,
+            ips: Vec::new(),
+            has_network: false,
+            host_network: false,
+            trouble: Some(trouble.clone()),
+            ..sandbox.clone()
+        }
     }
 
     /// Carries a call out. Calls are idempotent, as the adapter makes them.
@@ -144,6 +172,7 @@ impl Runtime {
                 }
                 for live in self.containers.iter_mut().filter(|c| c.seen.sandbox == *id) {
                     live.end(wall, 137);
+                    self.unknown.remove(&live.seen.id);
                 }
                 Ok(Outcome::Unit)
             }
@@ -187,6 +216,8 @@ impl Runtime {
         for live in &mut self.containers {
             live.end(wall, 255);
         }
+        self.unknown.clear();
+        self.hidden.clear();
     }
 
     fn number(&mut self) -> u64 {

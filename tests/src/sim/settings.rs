@@ -3,13 +3,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use polylet_core::config::{Config, Quantity, Threshold};
+use polylet_core::config::{Config, Quantity, Rate, Threshold};
 use polylet_core::pod::Source;
 use polylet_core::question::eviction::Starved;
 use polylet_core::question::restart::Bounds;
 
+use super::Rng;
+
 /// Bytes that are kept free.
 pub(super) const LEAST_MEMORY: u64 = 1 << 30;
+
+/// Settings of one world: pulls one by one or side by side, as often as they are wanted or not.
+pub(super) fn draw(rng: &mut Rng) -> Config {
+    Config {
+        parallel_pulls: if rng.chance(70) { 1 } else { 3 },
+        pull_rate: rng.chance(20).then_some(Rate { per_second: 1, burst: 2 }),
+        ..config()
+    }
+}
 
 pub(crate) fn config() -> Config {
     let bounds = Bounds { initial: 10_000, maximum: 300_000, reset_after: 600_000 };
