@@ -181,7 +181,10 @@ impl World {
         match (question, answer) {
             (Body::Restart(question), Answer::Restart(answer)) => {
                 let wall = self.clock().wall.0;
-                self.progress.decides(&uid, container, &question.last, answer, self.now, wall);
+                let told = self.told.as_ref().and_then(|told| told.get(&uid)).cloned();
+                if let Some(pod) = told {
+                    self.progress.decides(&pod, container, &question.last, answer, self.now, wall);
+                }
             }
             (Body::Probe(question), Answer::Probe(answer)) => {
                 if let Some(grace) = answer.grace {

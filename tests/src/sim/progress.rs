@@ -15,6 +15,7 @@ use polylet_core::node::Node;
 use polylet_core::observed::{Container, ContainerState, Observed, SandboxState};
 use polylet_core::pod::{ContainerKind, Pod, Source};
 use polylet_core::question::restart::{Answer, Cause, Termination};
+use polylet_core::restart::backoff_key;
 
 use super::calls::{changes, makes_stale, pod_of};
 use super::next;
@@ -67,8 +68,10 @@ struct Flight {
 }
 
 /// When a container is tried again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Decided {
+    /// Of which container, as its backoff knows it: another image or other resources begin anew.
+    key: Option<String>,
     at: u64,
     /// Of what (wall clock), and whether that was an end.
     of: u64,
@@ -141,7 +144,11 @@ impl Progress {
         if anew && init {
             return Ok(());
         }
-        if let Some(Decided { at, .. }) = decided.filter(|d| now < d.at && !(made && d.exit)) {
+        let edited = decided.as_ref().is_some_and(|d| d.key != pod.container(name).map(backoff_key));
+        if edited {
+            return Ok(());
+        }
+        if let Some(Decided { at, .. }) = decided.as_ref().filter(|d| now < d.at && !(made && d.exit)) {
             return Rule::Delay.broken(format!("{name} of {} starts {} ms before it is due", pod.uid, at - now));
         }
         let Some((_, have)) = self.looks.get(&pod.uid) else { return Ok(()) };
@@ -155,13 +162,15 @@ impl Progress {
     }
 
     /// A policy has said when to try again. `wall` is the node's clock.
-    pub(super) fn decides(&mut self, uid: &PodUid, name: &str, last: &Termination, answer: &Answer, now: u64, wall: u64) {
+    pub(super) fn decides(&mut self, pod: &Pod, name: &str, last: &Termination, answer: &Answer, now: u64, wall: u64) {
+        let uid = &pod.uid;
         let left = (last.at + answer.delay).saturating_sub(wall).min(answer.delay);
         match last.cause {
             Cause::ImagePullFailed => {}
             Cause::SandboxFailed => drop(self.sandboxes.insert(uid.clone(), now + left)),
             cause => {
-                let decided = Decided { at: now + left, of: last.at, exit: cause != Cause::StartFailed };
+                let key = pod.container(name).map(backoff_key);
+                let decided = Decided { key, at: now + left, of: last.at, exit: cause != Cause::StartFailed };
                 self.restarts.insert((uid.clone(), name.to_owned()), decided);
             }
         }
@@ -273,7 +282,11 @@ impl Progress {
         let pause = self.pauses.get(&pod.uid).copied().unwrap_or(0);
         let when = |next: &next::Next| match next.kind {
             next::Kind::Sandbox => self.sandboxes.get(&pod.uid).copied().unwrap_or(0),
-            next::Kind::Container => self.restarts.get(&(pod.uid.clone(), next.name.clone())).map_or(0, |d| d.at),
+            next::Kind::Container => self
+                .restarts
+                .get(&(pod.uid.clone(), next.name.clone()))
+                .filter(|d| d.key == pod.container(&next.name).map(backoff_key))
+                .map_or(0, |d| d.at),
         };
         next::next(pod, have).into_iter().map(|next| (when(&next).max(pause), next)).min_by_key(|(at, _)| *at)
     }

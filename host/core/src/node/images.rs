@@ -107,12 +107,12 @@ impl Worker {
         None
     }
 
-    /// The pod is getting this image already, for something else: there will be nothing to pull.
+    /// The pod is getting this image already, for something else, as it is not there: there will be nothing to pull.
     fn another_gets(&self, want: &Wanted) -> bool {
-        let same = |key: &ImageKey| {
-            self.pod.as_ref().and_then(|pod| Wanted::find(pod, key)).is_some_and(|other| other.spec.image == want.spec.image)
-        };
-        want.spec.pull_policy != PullPolicy::Always && self.pulls.iter().any(|(key, pull)| pull.in_progress() && same(key))
+        let lacks = |of: &Container| of.image == want.spec.image && of.pull_policy == PullPolicy::IfNotPresent;
+        let same =
+            |key: &ImageKey| self.pod.as_ref().and_then(|pod| Wanted::find(pod, key)).is_some_and(|other| lacks(&other.spec));
+        lacks(&want.spec) && self.pulls.iter().any(|(key, pull)| pull.in_progress() && same(key))
     }
 
     /// No registry and no runtime can know such an image; only a changed spec mends it.
