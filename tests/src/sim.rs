@@ -11,7 +11,9 @@
 //! | `manifest`, `settings`, `policy` | pods, settings and policies, drawn at random |
 //! | `faults` | what goes wrong, what people change |
 //! | `rule` | the invariants by name |
-//! | `check`, `graces`, `progress`, `next`, `converged` | what has to hold at every moment: of acts and statuses, of ends, of beginnings; and in the end |
+//! | `check`, `graces` | what has to hold of acts and statuses; of the time that ends take |
+//! | `progress`, `next` | what has to hold of beginnings: when, and on which look; what is to be begun |
+//! | `converged` | what has to hold in the end |
 //! | `broken` | cores that lack a rule |
 
 mod agent;

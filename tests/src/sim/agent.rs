@@ -130,7 +130,9 @@ impl World {
             let ending = self.check.graces.of(&pod.uid).is_some() || self.check.dropped.contains(&pod.uid);
             let same = |other: &PodUid| self.ever.get(other).is_some_and(|p| p.pod.name == pod.name);
             let queued = self.node.pods().any(|other| *other != pod.uid && same(other));
-            uid != self.hung.as_ref() && uid != self.cursed.as_ref() && !ended && !ending && !queued
+            // The wait for an image that the spec no longer names is waited out.
+            let edited = self.check.edited.contains(&pod.uid);
+            !edited && uid != self.hung.as_ref() && uid != self.cursed.as_ref() && !ended && !ending && !queued
         });
         let kept = self.progress.stepped(free, self.now);
         self.keep(kept);
@@ -150,6 +152,7 @@ impl World {
             Effect::Forget(uid) => {
                 self.store.remove(&uid);
                 self.check.forgotten(&uid);
+                self.progress.forgets(&uid);
             }
             Effect::Publish { pod, status } => {
                 let kept = self.check.status(&pod, &status);

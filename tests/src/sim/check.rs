@@ -43,6 +43,10 @@ pub(super) struct Check {
     pub(super) cancelled: Vec<EffectId>,
     /// Who is given how much time to end.
     pub(super) graces: Graces,
+    /// Pods that the node has once let go of.
+    back: BTreeSet<PodUid>,
+    /// Pods whose image was changed.
+    pub(super) edited: BTreeSet<PodUid>,
     /// Containers of which the runtime could not tell the state, at some time.
     pub(super) was_unknown: BTreeSet<ContainerId>,
     /// When containers could not be made lately.
@@ -171,7 +175,8 @@ impl Check {
             StopCause::HookFailed => self.hook_failed.contains(id),
             StopCause::DefinitionChanged => pod.and_then(|p| p.container(name)).is_none_or(|c| c.hash != live.seen.hash),
             StopCause::SandboxChanged => sandbox.is_none_or(|s| s.state != SandboxState::Ready || Some(s.attempt) != newest),
-            StopCause::Completed | StopCause::InitFailed => pod.is_none_or(|p| self.nothing_left(rt, p)),
+            StopCause::Completed => pod.is_none_or(|p| self.nothing_left(rt, p)),
+            StopCause::InitFailed => pod.is_none_or(|p| self.nothing_left(rt, p) || self.lost_an_init(rt, p)),
             StopCause::RestartAll => rt.containers.iter().any(|c| c.uid == *uid && c.seen.exit_code == ALL_AGAIN),
             StopCause::Evicted => (self.was_short || self.shortage_told) && pod.is_none_or(|pod| !pod.is_critical()),
             StopCause::UnknownState => self.was_unknown.contains(id),
@@ -210,12 +215,20 @@ impl Check {
         })
     }
 
+    /// Of an init container the runtime could not tell the state: where it may not be tried again, it counts as failed.
+    fn lost_an_init(&self, rt: &Runtime, pod: &Pod) -> bool {
+        let lost = rt.containers.iter().filter(|c| c.uid == pod.uid && self.was_unknown.contains(&c.seen.id));
+        let mut kinds = lost.filter_map(|c| pod.container(c.seen.name.as_str())).map(|c| c.kind);
+        kinds.any(|kind| kind == ContainerKind::Init)
+    }
+
     /// A status goes out.
     pub(super) fn status(&mut self, uid: &PodUid, status: &v1::PodStatus) -> Kept {
         let phase = status.phase.clone().unwrap_or_default();
         if let Some(old) = self.phases.insert(uid.clone(), phase.clone()) {
             let terminal = |p: &str| p == "Succeeded" || p == "Failed";
-            if terminal(&old) && old != phase && !self.forgetful {
+            // Of a UID that has come back, remains of its first life may have told of an end that is not the second one's.
+            if terminal(&old) && old != phase && !self.forgetful && !self.back.contains(uid) {
                 return Rule::Forward.broken(format!("the phase of {uid} goes from {old} to {phase}"));
             }
         }
@@ -244,5 +257,6 @@ impl Check {
         self.dropped.remove(uid);
         self.evicted.remove(uid);
         self.graces.forgotten(uid);
+        self.back.insert(uid.clone());
     }
 }

@@ -123,6 +123,7 @@ impl World {
                 let uid = &uids[self.rng.below(uids.len() as u64) as usize];
                 let image = format!("img{}:1", self.rng.below(3));
                 let new = manifest::edited(&self.declared[uid], &image);
+                self.check.edited.insert(uid.clone());
                 self.ever.insert(uid.clone(), new.clone());
                 self.declared.insert(uid.clone(), new);
             }

@@ -155,10 +155,17 @@ impl Progress {
         let ended =
             have.newest(name).filter(|c| c.state == ContainerState::Exited && Some(&c.sandbox) == have.sandbox().map(|s| &s.id));
         let Some(finished) = ended.and_then(|c| c.finished).filter(|_| asked) else { return Ok(()) };
-        if decided.is_none_or(|d| d.exit && d.of != finished.0) {
+        if decided.is_none_or(|d| d.exit && d.of < finished.0) {
             return Rule::Delay.broken(format!("{name} of {} starts again, and nobody has been asked when", pod.uid));
         }
         Ok(())
+    }
+
+    /// The node has let go of a pod: what comes under its UID is a new one.
+    pub(super) fn forgets(&mut self, uid: &PodUid) {
+        self.pauses.remove(uid);
+        self.sandboxes.remove(uid);
+        self.restarts.retain(|(of, _), _| of != uid);
     }
 
     /// A policy has said when to try again. `wall` is the node's clock.
