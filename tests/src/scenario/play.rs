@@ -406,7 +406,13 @@ impl Stage {
                     Act::StopSandbox { .. } => 20,
                     _ => 1,
                 });
-                self.after(takes, Todo::Apply(id, act));
+                match &act {
+                    Act::Hook { budget: Some(most), .. } if most.as_millis() < takes.into() => {
+                        let result = Err(call_error("hook", "it", "deadline exceeded", CallErrorKind::Other));
+                        self.after(most.as_millis() as u64, Todo::Event(Event::Done { id, result }));
+                    }
+                    _ => self.after(takes, Todo::Apply(id, act)),
+                }
             }
         }
     }

@@ -192,7 +192,8 @@ impl Worker {
             Plan::Look => {
                 self.say_trouble(cx, &have);
                 self.look_not_before = cx.now.mono + LOOK_AGAIN;
-                self.hinted = true;
+                // Decided on once: what comes next rests on another look.
+                self.stale_up_to = self.seen.as_ref().map_or(self.stale_up_to, |(id, _)| self.stale_up_to.max(*id));
             }
             Plan::End(cause) => self.end(cx, cause, pod.grace),
             Plan::RestartAll => self.restart_all(cx, &have),
