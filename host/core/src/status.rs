@@ -161,7 +161,7 @@ impl Cx<'_> {
             _ if self.inputs.record.stop.as_ref().is_some_and(|stop| !ran_out(stop.cause)) => true,
             Some(have) => {
                 have.containers.iter().any(|c| c.state != ContainerState::Exited)
-                    || have.sandboxes.iter().any(|s| s.state == SandboxState::Ready)
+                    || have.sandboxes.iter().any(|s| s.state != SandboxState::NotReady)
             }
             None => {
                 let lists =

@@ -69,7 +69,7 @@ impl Worker {
     }
 
     /// What is done and said since `begun` rests on what is remembered: the record goes first.
-    fn remember(&mut self, cx: &mut Cx<'_>, begun: usize) {
+    pub(super) fn remember(&mut self, cx: &mut Cx<'_>, begun: usize) {
         if let Some(record) = changed(&mut self.stored, &self.record) {
             cx.out.insert(begun, Effect::Remember(record));
         }

@@ -189,9 +189,11 @@ impl Node {
         let Some(mut worker) = self.workers.remove(uid) else { return };
         worker.record.end = Some(End { succeeded: false, reason: Some("Evicted".into()), message: Some(message.clone()) });
         self.with_cx(now, out, |cx| {
+            let begun = cx.out.len();
             cx.out.push(Effect::Count(Count::Evicted { signal }));
             worker.say(cx, None, true, "Evicted", message);
             worker.end(cx, cause, grace);
+            worker.remember(cx, begun);
         });
         self.workers.insert(uid.clone(), worker);
         self.dirty.insert(uid.clone());
