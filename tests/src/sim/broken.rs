@@ -49,6 +49,8 @@ pub enum Broken {
     UnknownIsRunning,
     /// Takes a container whose state cannot be told for one that has ended (a misreading).
     UnknownIsGone,
+    /// Takes a sandbox whose status cannot be had for one that is broken (a misreading).
+    UnknownIsBroken,
     /// Waits less long before it tries again than it has recorded as decided.
     TooSoon,
     /// Waits longer before it tries again than it has recorded as decided.
@@ -59,7 +61,7 @@ pub enum Broken {
 
 impl Broken {
     /// All of them.
-    pub const ALL: [Broken; 18] = [
+    pub const ALL: [Broken; 19] = [
         Self::SilenceIsEmpty,
         Self::OldLooksCount,
         Self::NoMemory,
@@ -75,6 +77,7 @@ impl Broken {
         Self::AlwaysShort,
         Self::UnknownIsRunning,
         Self::UnknownIsGone,
+        Self::UnknownIsBroken,
         Self::TooSoon,
         Self::TooLate,
         Self::OneAtATime,
@@ -94,7 +97,7 @@ impl Broken {
             Self::NoRelist => Rule::Converged,
             Self::NoSweep | Self::NoLeftovers => Rule::Left,
             Self::CreatedIsStarted => Rule::Converged,
-            Self::AlwaysShort => Rule::Cause,
+            Self::AlwaysShort | Self::UnknownIsBroken => Rule::Cause,
             Self::UnknownIsRunning | Self::UnknownIsGone => Rule::Unknown,
             Self::TooSoon => Rule::Delay,
             Self::TooLate => Rule::Late,
@@ -169,8 +172,12 @@ impl Door {
                 _ => {}
             }
         }
-        if self.broken == Broken::SandboxAlwaysReady {
-            have.sandboxes.iter_mut().for_each(|s| s.state = SandboxState::Ready);
+        for s in &mut have.sandboxes {
+            match (self.broken, s.state) {
+                (Broken::SandboxAlwaysReady, _) => s.state = SandboxState::Ready,
+                (Broken::UnknownIsBroken, SandboxState::Unknown) => s.state = SandboxState::NotReady,
+                _ => {}
+            }
         }
     }
 

@@ -69,6 +69,7 @@ impl World {
                 self.at(back, Todo::Network { life, up: true });
             }
             Fault::UnknownContainer => self.lose_container(),
+            Fault::UnknownSandbox => self.lose_sandbox(),
             Fault::DiskFull(full) => {
                 self.disk_full = full;
                 // A full disk costs memory of the past.
@@ -103,6 +104,17 @@ impl World {
         self.check.was_unknown.insert(id.clone());
         let back = (self.now + 1_000 + self.rng.below(30_000)).min(CALM);
         self.at(back, Todo::Known(id));
+    }
+
+    fn lose_sandbox(&mut self) {
+        let n = self.rt.sandboxes.len() as u64;
+        if n > 0 {
+            let id = self.rt.sandboxes[self.rng.below(n) as usize].2.id.clone();
+            self.say(|| format!("!! {id} is unknown"));
+            self.rt.hidden.insert(id.clone(), "no such task".into());
+            let back = (self.now + 1_000 + self.rng.below(20_000)).min(CALM);
+            self.at(back, Todo::Found(id));
+        }
     }
 
     pub(super) fn crash(&mut self) {

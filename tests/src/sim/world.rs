@@ -7,7 +7,7 @@ use std::sync::Arc;
 use polylet_core::config::Config;
 use polylet_core::effect::Act;
 use polylet_core::event::{CallErrorKind, Event, RuntimeState};
-use polylet_core::id::{ContainerId, EffectId, PodUid};
+use polylet_core::id::{ContainerId, EffectId, PodUid, SandboxId};
 use polylet_core::node::Node;
 use polylet_core::pod::{Pod, Source};
 use polylet_core::record::PodRecord;
@@ -100,6 +100,8 @@ pub(super) enum Todo {
     },
     /// What state it is in, the runtime can tell again.
     Known(ContainerId),
+    /// What has become of a sandbox, the runtime can tell again.
+    Found(SandboxId),
     /// The API has let a pod go that it had marked for deletion.
     Gone(PodUid),
     Fault(Fault),
@@ -119,6 +121,8 @@ pub(super) enum Fault {
     NetworkAway,
     /// The runtime cannot tell the state of a container for a time.
     UnknownContainer,
+    /// The runtime lists a sandbox and does not give its status, for a time.
+    UnknownSandbox,
     DiskFull(bool),
     RegistryAway(bool),
     MemoryShort(bool),
@@ -228,6 +232,7 @@ impl World {
             (Fault::RuntimeAway, 1),
             (Fault::NetworkAway, 1),
             (Fault::UnknownContainer, 2),
+            (Fault::UnknownSandbox, 1),
         ];
         for (fault, most) in faults {
             for _ in 0..world.rng.below(most + 1) {
@@ -364,6 +369,7 @@ impl World {
                 }
             }
             Todo::Known(id) => drop(self.rt.unknown.remove(&id)),
+            Todo::Found(id) => drop(self.rt.hidden.remove(&id)),
             Todo::Gone(uid) => {
                 if self.declared.get(&uid).is_some_and(|p| p.pod.deletion.is_some()) {
                     self.declared.remove(&uid);
