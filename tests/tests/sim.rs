@@ -51,7 +51,7 @@ fn a_seed_replays_exactly() {
 /// something else, does not count.
 #[test]
 fn broken_cores_are_caught() {
-    const WORLDS: u64 = 300;
+    const WORLDS: u64 = 1_500;
     let mut uncaught = Vec::new();
     for broken in Broken::ALL {
         let mut others = std::collections::BTreeMap::<String, u32>::new();

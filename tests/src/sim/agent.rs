@@ -168,7 +168,6 @@ impl World {
                 (About::Pod { uid, container: Some((_, name)), .. }, "Killing") => {
                     self.check.graces.begins(uid, name.as_str(), self.now);
                 }
-                (About::Pod { uid, container: None, .. }, "Evicted") => self.check.graces.evicts(uid, self.now),
                 _ => {}
             },
             Effect::Decided(record) => self.decided(&record.question.body, &record.answer, &record.pod, &record.container),

@@ -60,11 +60,6 @@ impl Graces {
         Ok(())
     }
 
-    /// The pod is evicted: how much time it is given, nobody has promised.
-    pub(super) fn evicts(&mut self, uid: &PodUid, now: u64) {
-        self.ending.insert(uid.clone(), Ending { seconds: 0, since: now });
-    }
-
     pub(super) fn forgotten(&mut self, uid: &PodUid) {
         self.ending.remove(uid);
         self.begun.retain(|(u, _), _| u != uid);
