@@ -100,6 +100,10 @@ pub(super) fn init(
             continue;
         };
         if decided && !sidecar {
+            // One that was made and not started has been passed by.
+            if attempt.state == ContainerState::Created {
+                run.prune.push(attempt.id.clone());
+            }
             continue;
         }
         let mut passed = false;

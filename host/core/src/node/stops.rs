@@ -134,6 +134,10 @@ impl Worker {
         if !all_end || pod.container(stop.name.as_str()).is_none_or(|c| c.kind != ContainerKind::Sidecar) {
             return false;
         }
+        // What is being started, or was just now, is not seen to run yet.
+        if self.lane.is_some() || self.fresh().is_none() {
+            return true;
+        }
         let place = pod.container(stop.name.as_str()).map_or(0, |c| c.index);
         have.containers.iter().filter(|c| Self::runs(c)).any(|other| {
             pod.container(other.name.as_str()).is_some_and(|o| match o.kind {
