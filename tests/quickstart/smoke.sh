@@ -127,12 +127,15 @@ check_hooks() { # From the manifest's removal to the pod gone, its last words sa
     local from
     proof hooks
     until_true 25 says 'pod("hooks") | is_ready' || { no "$(pods | jq -c "$words pod(\"hooks\").status")"; return; }
-    [[ $(<"$node/out/written-hooks") == started ]] || { no "postStart: $(<"$node/out/written-hooks")"; return; }
+    # Its container runs before its hook has.
+    until_true 10 hooks_said started || { no "postStart: $(written_by_hooks)"; return; }
     from=$(now_ms)
     dismiss hooks || { no "the pod does not go"; return; }
     since "$from"
-    [[ $(<"$node/out/written-hooks") == $'started\nstopping\nterminated' ]] || { no "not in order: $(<"$node/out/written-hooks")"; return; }
+    hooks_said $'started\nstopping\nterminated' || { no "not in order: $(written_by_hooks)"; return; }
 }
+written_by_hooks() { if [[ -e $node/out/written-hooks ]]; then cat "$node/out/written-hooks"; fi; }
+hooks_said() { [[ $(written_by_hooks) == "$1" ]]; }
 
 check_volumes() {
     local uid

@@ -164,12 +164,11 @@ impl World {
                 let event = Event::Done { id, result: Err(error("call", "cancelled", CallErrorKind::Cancelled)) };
                 self.at(at, Todo::Deliver { life: self.life, event });
             }
-            Effect::Say(say) => match (&say.about, say.reason) {
-                (About::Pod { uid, container: Some((_, name)), .. }, "Killing") => {
+            Effect::Say(say) => {
+                if let (About::Pod { uid, container: Some((_, name)), .. }, "Killing") = (&say.about, say.reason) {
                     self.check.graces.begins(uid, name.as_str(), self.now);
                 }
-                _ => {}
-            },
+            }
             Effect::Decided(record) => self.decided(&record.question.body, &record.answer, &record.pod, &record.container),
             Effect::Count(_) => {}
             Effect::Do { id, act } => self.send(id, act),
@@ -211,7 +210,7 @@ impl World {
         if let Act::StopContainer { id, timeout, cause } = &act {
             let ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             let owner = pod_of(&self.rt, &act).and_then(|uid| self.ever.get(&uid)).map(|p| &*p.pod);
-            let kept = self.check.stop(&self.rt, self.told.as_ref(), owner, id, *cause, ms, self.now);
+            let kept = self.check.stop(&self.rt, self.told.as_ref(), owner, (id, *cause, ms), self.now);
             self.keep(kept);
         }
         let kept = self.check.begins(id, &act, self.now);

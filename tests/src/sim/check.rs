@@ -151,9 +151,7 @@ impl Check {
         rt: &Runtime,
         declared: Option<&BTreeMap<PodUid, std::sync::Arc<Pod>>>,
         spec: Option<&Pod>,
-        id: &ContainerId,
-        cause: StopCause,
-        timeout_ms: u64,
+        (id, cause, timeout_ms): (&ContainerId, StopCause, u64),
         now: u64,
     ) -> Kept {
         let Some(declared) = declared else {
