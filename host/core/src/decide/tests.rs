@@ -84,7 +84,7 @@ fn a_finished_job_waits_for_no_sidecar() {
     check("Never", "s:sidecar a", "s=1 a=0", "End(Completed)");
     check("OnFailure", "s:sidecar a b", "s#3=0 a=0 b#1=0", "End(Completed)");
     check("OnFailure", "s:sidecar a", "s=1 a=1", "start s");
-    // One that runs keeps the pod as it is for one more look.
+    // One that runs is ended with the pod.
     check("Never", "s:sidecar a", "s=run a=0", "End(Completed)");
     check("Never", "s:sidecar t:sidecar a", "s=1 t=run a=0", "End(Completed)");
     check("Always", "s:sidecar a", "s=1 a=0", "start s");

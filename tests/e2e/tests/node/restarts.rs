@@ -328,11 +328,8 @@ pub(crate) fn out_of_memory(node: &Node) {
         "\n  terminationGracePeriodSeconds: 1\n  containers:\n  - {name: main, image: busybox, command: [sleep, '1000']}",
     );
     let others = other.until_ready();
-    // The runtime hears of the kernel's kill and of the end by two ways, and on a slow machine of the end first: one attempt is enough.
-    let view = pod.until("it was restarted, and waits", |view| {
-        view.waits("hungry") == "CrashLoopBackOff" && view.last("hungry")["reason"] == "OOMKilled"
-    });
-    assert_eq!(view.last("hungry")["exitCode"], 137);
+    let view = pod.until("it was restarted, and waits", |view| view.waits("hungry") == "CrashLoopBackOff");
+    assert_eq!((&view.last("hungry")["exitCode"], &view.last("hungry")["reason"]), (&137.into(), &"OOMKilled".into()));
     assert!(view.restarts("hungry") >= 1);
     assert!(view.runs("neighbour") && view.restarts("neighbour") == 0, "{}", view.pretty());
     assert_eq!(other.now().map(|view| view.picture()), Some(others.picture()));
