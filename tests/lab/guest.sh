@@ -73,7 +73,7 @@ fi
 dir=$(realpath "$1")
 shift
 for tool in linux.uml modprobe iptables-legacy; do
-    command -v "$tool" >/dev/null || { echo "guest: $tool is missing: run tests/lab/install.sh --all" >&2; exit 1; }
+    command -v "$tool" >/dev/null || { echo "guest: $tool is missing: run tests/lab/install.sh --guest" >&2; exit 1; }
 done
 rm -f "$dir"/{status,output,command,environment,console.log}
 printf '%s\0' "$@" >"$dir/command"

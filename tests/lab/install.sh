@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install.sh [--test] [--all]: installs the Debian packages that the lab needs, and only those that are missing. Run as root.
+# install.sh [--test] [--guest] [--all]: installs the Debian packages that the lab needs, and only those that are missing. Run as root.
 # Nothing that runs now is touched, and nothing is started: a node of ours brings its own containerd.
 set -euo pipefail
 
@@ -8,9 +8,11 @@ for option in "$@"; do
     case $option in
     # The test that makes the types of proto/ anew has a compiler of contracts; no build has.
     --test) packages+=(protobuf-compiler) ;;
-    # What guest.sh and containerd.sh need.
+    # What guest.sh needs.
+    --guest) packages+=(user-mode-linux kmod) ;;
+    # What containerd.sh needs too.
     --all) packages+=(user-mode-linux kmod pkg-config libseccomp-dev) ;;
-    *) echo "install: $option is no option: --test and --all are" >&2; exit 2 ;;
+    *) echo "install: $option is no option: --test, --guest and --all are" >&2; exit 2 ;;
     esac
 done
 

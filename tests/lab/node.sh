@@ -5,15 +5,18 @@
 #   node.sh exec DIR CMD...         run a command inside the node's namespaces, with DIR/env in its environment
 #   node.sh stop-containerd DIR [--kill]    end containerd (and only it); --kill: with SIGKILL
 #   node.sh start-containerd DIR    start it again
+#   node.sh link DIR OTHER          join the networks of two nodes of different numbers: each reaches the other and its pods
 #   node.sh down DIR                end everything that belongs to the node, and remove it
 #
 # DIR/env holds what a client needs (CONTAINERD_SOCK, CGROUP_ROOT, NETNS, ...). Other binaries: CONTAINERD_BIN,
-# CONTAINERD_SHIM_DIR, RUNC_BIN, CNI_BIN_DIR. Several nodes live side by side; no setting of the machine is changed.
+# CONTAINERD_SHIM_DIR, RUNC_BIN (crun will do), CNI_BIN_DIR. NODE_NUMBER (0–250; 0) tells its addresses from those of others.
+# Several nodes live side by side; no setting of the machine is changed.
 # Inside, /run and /var/log are empty tmpfs and /var/lib is copy-on-write, so that what is left there goes with the node.
 set -euo pipefail
 
 lab=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-readonly pod_subnet=10.244.0.0/24 node_ip=10.245.0.2
+readonly number=${NODE_NUMBER:-0}
+readonly pod_subnet=10.244.$number.0/24 node_ip=10.245.0.$((number + 2))
 
 die() { echo "node: $*" >&2; exit 1; }
 
@@ -120,6 +123,27 @@ setup_namespaces() {
     ip address add "$node_ip/24" dev node0
     ip route add default dev node0
     echo 1 >/proc/sys/net/ipv4/ip_forward
+}
+
+# A cable between two nodes, in place of what stood for one, and the way to the other's pods.
+link_to() {
+    local other=$1 there other_ip other_subnet
+    [[ -r $other/env ]] || die "no node in $other"
+    # shellcheck disable=SC1091
+    read -r there other_ip other_subnet < <(source "$other/env" && echo "$HOLDER $NODE_IP $POD_SUBNET")
+    [[ $NODE_IP != "$other_ip" ]] || die "$dir and $other have the same number"
+    nsenter --target "$holder" --net ip link delete node0
+    nsenter --target "$there" --net ip link delete node0
+    nsenter --target "$holder" --net ip link add node0 type veth peer name node0 netns "$there"
+    connect "$holder" "$NODE_IP" "$other_ip" "$other_subnet"
+    connect "$there" "$other_ip" "$NODE_IP" "$POD_SUBNET"
+}
+# connect PID IP OTHER_IP OTHER_SUBNET
+connect() {
+    nsenter --target "$1" --net ip link set node0 up
+    nsenter --target "$1" --net ip address add "$2/24" dev node0
+    nsenter --target "$1" --net ip route add default dev node0
+    nsenter --target "$1" --net ip route add "$4" via "$3"
 }
 
 booted() { tail -c "+$1" "$dir/containerd.log" | grep -q 'containerd successfully booted'; }
@@ -320,6 +344,7 @@ exec)
     ;;
 stop-containerd) load && stop_containerd "$@" ;;
 start-containerd) load && start_containerd ;;
+link) load && link_to "$(realpath -m "${1:?}")" ;;
 down)
     [[ -e $dir/env ]] || { echo "node: nothing in $dir"; exit 0; }
     load && down

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves the quick start: a node, four sample pods, a policy swapped and reverted, pods that prove what they are given, the agent killed,
-# a clean end.
+# a clean end; and beside it a node in a guest with cgroup v2.
 # One line of JSON for each check on stdout, {"check":…,"ok":…,"figure":…,"unit":…}, with "why" where it failed; what is left to say on
 # stderr. Exits 0 only if all hold and the whole, clean end included, took at most SMOKE_SECONDS (60). Needs root. See lib.sh for what it
 # takes.
@@ -15,7 +15,8 @@ budget=$((${SMOKE_SECONDS:-60} * 1000))
 # A fourth of the time is the clean end's: whatever fails before, the node goes down in time.
 deadline=$((began + budget * 3 / 4))
 patience=$(((${SMOKE_SECONDS:-60} + 59) / 60))
-trap 'node_down' EXIT
+guest='' guest_dir=''
+trap 'end_guest; node_down' EXIT
 trap 'exit 130' INT TERM
 
 # check NAME UNIT: runs check_NAME, which sets $figure, or $why when it fails.
@@ -154,6 +155,26 @@ check_security() { # One that may do nothing more than it should; one that must 
     dismiss security && dismiss root || { no "the pods do not go"; return; }
 }
 
+check_cgroup_v2() { # In the guest, from a manifest to its container running.
+    until_true 60 ended "$guest" || { no "the guest is not done: $(tail -n 5 "$guest_dir/output" | tr '\n' ' ')"; return; }
+    if ! wait "$guest"; then
+        no "$(grep '^{"why"' "$guest_dir/output" | jq -r .why) $(tail -n 1 "$guest_dir/console.log")"
+        tail -n 40 "$guest_dir/output" >&2
+        return 1
+    fi
+    figure=$(tail -n 1 "$guest_dir/output")
+}
+begin_guest() {
+    guest_dir=$(mktemp -d /tmp/polylet-guest.XXXXXX)
+    POLYLET_NODE_DIR='' SMOKE_PATIENCE=$patience setsid "$lab/guest.sh" "$guest_dir" "$here/cgroup-v2.sh" >/dev/null 2>&1 </dev/null &
+    guest=$!
+}
+end_guest() {
+    if [[ -n $guest ]] && alive "$guest"; then kill "$guest"; wait "$guest" || true; fi
+    if [[ -n $guest_dir ]]; then rm -rf "$guest_dir"; fi
+    guest='' guest_dir=''
+}
+
 check_restart_agent() { # From kill -9 to the next agent seeing the same pods.
     local from before tasks
     until_true 15 says 'crasher.nextRestartIn > 5000' || { no "the crasher does not wait"; return; }
@@ -224,6 +245,7 @@ machine() {
 
 prepare
 machine_before=$(machine)
+begin_guest
 node_up
 mkdir "$node/out"
 check node ms
@@ -237,12 +259,14 @@ if [[ $failed -eq 0 ]]; then
     check volumes ms
     check security ms
     check restart-agent ms
+    check cgroup-v2 ms
     if [[ $failed -gt 0 ]]; then agent_tail 80; fi
     check clean-exit ms
 else
     agent_tail
-    not_reached pods probes init swap revert hooks volumes security restart-agent clean-exit
+    not_reached pods probes init swap revert hooks volumes security restart-agent cgroup-v2 clean-exit
 fi
+end_guest
 node_down
 trap - EXIT
 check total ms

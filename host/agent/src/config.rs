@@ -22,8 +22,10 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use polylet_core::config::DeadLimits;
+
 use crate::document::field::{At, Findings};
-use crate::flags::Flags;
+use crate::flags::{self, Flags};
 use crate::settings::Settings;
 
 /// What the configuration comes to.
@@ -92,6 +94,7 @@ pub fn load(flags: &Flags) -> Result<Loaded, ConfigError> {
     let mut errors = Findings::default();
     let node_ips = node_ips(flags, &mut errors);
     found.add(&by("node-ip", flags.node_ip.is_some()), errors, Findings::default());
+    let dead = dead_limits(flags, &mut found);
     let (mut errors, mut warnings) = (Findings::default(), Findings::default());
     // What spans several fields is only worth saying of fields that are right.
     if found.errors.is_empty() {
@@ -103,6 +106,7 @@ pub fn load(flags: &Flags) -> Result<Loaded, ConfigError> {
     let root_dir = std::path::absolute(&flags.root_dir).unwrap_or_else(|_| flags.root_dir.clone());
     let mut settings = Settings::below(&root_dir, &node_name);
     settings.node_ips = node_ips;
+    settings.dead = dead;
     if let Some(path) = &flags.polylet_config
         && let Some(mut map) = layers::read(path, polylet::KIND, polylet::FIELDS, &mut found)
     {
@@ -140,6 +144,34 @@ fn node_name(flags: &Flags, errors: &mut Findings) -> String {
         errors.invalid(&At::of("node name"), name.as_str(), detail);
     }
     name
+}
+
+/// How many dead containers are kept. Fewer than none of each counts as one, as upstream: the rest goes when the next one ends.
+fn dead_limits(flags: &Flags, found: &mut layers::Found) -> DeadLimits {
+    let mut limits = DeadLimits::default();
+    let mut read = |name: &str, text: &Option<String>, take: &mut dyn FnMut(&str) -> Result<(), String>| {
+        let mut errors = Findings::default();
+        if let Some(text) = text
+            && let Err(detail) = take(text)
+        {
+            errors.invalid(&At::of("value"), text.as_str(), detail);
+        }
+        found.add(&Layer::Flag(name.to_owned()), errors, Findings::default());
+    };
+    let number = |text: &str| text.parse::<i32>().map_err(|_| "must be a whole number such as 1, or -1".to_owned());
+    read(flags::DEAD_PER_CONTAINER, &flags.dead_per_container, &mut |text| {
+        limits.per_container = usize::try_from(number(text)?).unwrap_or(1);
+        Ok(())
+    });
+    read(flags::DEAD_IN_TOTAL, &flags.dead_in_total, &mut |text| {
+        limits.total = usize::try_from(number(text)?).ok();
+        Ok(())
+    });
+    read(flags::DEAD_LEAST_AGE, &flags.dead_least_age, &mut |text| {
+        limits.least_age = duration::parse(text)?;
+        Ok(())
+    });
+    limits
 }
 
 /// At most one address of each family, the primary first.

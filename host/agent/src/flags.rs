@@ -24,6 +24,12 @@ pub struct Flags {
     pub hostname_override: Option<String>,
     /// `--node-ip`.
     pub node_ip: Option<String>,
+    /// `--maximum-dead-containers-per-container`.
+    pub dead_per_container: Option<String>,
+    /// `--maximum-dead-containers`.
+    pub dead_in_total: Option<String>,
+    /// `--minimum-container-ttl-duration`.
+    pub dead_least_age: Option<String>,
     /// Flags that mirror a field: name of the flag, path of the field, the text given.
     pub fields: Vec<(&'static str, &'static str, String)>,
     /// Known flags of the kubelet that this node has no use for yet, and the text given.
@@ -90,6 +96,9 @@ impl clap::FromArgMatches for Flags {
             root_dir: last("root-dir").map_or_else(|| ROOT_DIR.into(), PathBuf::from),
             hostname_override: last("hostname-override"),
             node_ip: last("node-ip"),
+            dead_per_container: last(DEAD_PER_CONTAINER),
+            dead_in_total: last(DEAD_IN_TOTAL),
+            dead_least_age: last(DEAD_LEAST_AGE),
             fields: FIELDS.iter().filter_map(|(name, path, _)| Some((*name, *path, text(name)?))).collect(),
             others: OTHERS.iter().filter_map(|other| Some((other, last(other.name)?))).collect(),
         })
@@ -111,6 +120,11 @@ fn switch(arg: Arg) -> Arg {
     arg.num_args(0..=1).require_equals(true).default_missing_value("true").allow_hyphen_values(false)
 }
 
+/// Names of the flags that say how many dead containers are kept.
+pub(crate) const DEAD_PER_CONTAINER: &str = "maximum-dead-containers-per-container";
+pub(crate) const DEAD_IN_TOTAL: &str = "maximum-dead-containers";
+pub(crate) const DEAD_LEAST_AGE: &str = "minimum-container-ttl-duration";
+
 const OWN: &[(&str, &str)] = &[
     ("config", "KubeletConfiguration (kubelet.config.k8s.io/v1beta1), YAML or JSON"),
     ("config-dir", "Directory of drop-ins (*.conf), merged into it in the order of their paths"),
@@ -118,6 +132,9 @@ const OWN: &[(&str, &str)] = &[
     ("root-dir", "Directory of pods' files and of the agent's own [default: /var/lib/kubelet]"),
     ("hostname-override", "Name of the node, instead of the machine's"),
     ("node-ip", "Address of the node, or one of each family; found on the machine where not given"),
+    (DEAD_PER_CONTAINER, "Dead attempts kept of each container of a pod [default: 1]"),
+    (DEAD_IN_TOTAL, "Dead containers kept in all; below zero: any number [default: -1]"),
+    (DEAD_LEAST_AGE, "Dead containers that are younger stay [default: 0s]"),
 ];
 
 /// Flags that mirror a field: name, field, help; without help it is not listed. Every one is checked as its field is.
@@ -283,9 +300,6 @@ pub const OTHERS: &[Other] = &[
     other("lock-file", false, false, "the agent has a lock of its own, below its root directory"),
     other("log-flush-frequency", false, false, "log lines are written at once"),
     other("max-housekeeping-interval", false, false, "there is no cadvisor here"),
-    other("maximum-dead-containers", false, false, "one dead container is kept for each container of a pod"),
-    other("maximum-dead-containers-per-container", false, false, "one dead container is kept for each container of a pod"),
-    other("minimum-container-ttl-duration", false, false, "one dead container is kept for each container of a pod"),
     other("node-labels", false, true, NO_API),
     other("reserved-memory", false, true, "the memory manager"),
     other("runtime-cgroups", false, false, "the runtime's own use is not measured yet"),

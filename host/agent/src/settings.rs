@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use polylet_core::config::{Config, Rate, Threshold};
+use polylet_core::config::{Config, DeadLimits, Rate, Threshold};
 use polylet_core::paths::Paths;
 use polylet_core::pod::Source;
 use polylet_core::question::restart::Bounds;
@@ -75,6 +75,8 @@ pub struct Settings {
     pub oom_score_adj: i32,
     /// `maxPods`.
     pub max_pods: u32,
+    /// The flags `--maximum-dead-containers-per-container`, `--maximum-dead-containers` and `--minimum-container-ttl-duration`.
+    pub dead: DeadLimits,
     /// At most this many pulls at once.
     pub parallel_pulls: usize,
     /// `registryPullQPS` and `registryBurst`: how often a pull may begin; None: without a limit.
@@ -239,6 +241,7 @@ impl Settings {
             kernel_tunables: KernelTunables::default(),
             oom_score_adj: -999,
             max_pods: 110,
+            dead: DeadLimits::default(),
             parallel_pulls: 1,
             pull_rate: Some(Rate { per_second: 5, burst: 10 }),
             crash_backoff_max: Duration::from_secs(300),
@@ -302,7 +305,7 @@ impl Settings {
             max_pods: self.max_pods,
             parallel_pulls: self.parallel_pulls,
             pull_rate: self.pull_rate,
-            dead_per_container: 1,
+            dead: self.dead,
             allow_give_up: self.policy_bounds.allow_give_up,
             allow_tier: self.policy_bounds.allow_tier,
             evict_static: self.policy_bounds.evict_static,

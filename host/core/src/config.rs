@@ -31,8 +31,8 @@ pub struct Config {
     pub parallel_pulls: usize,
     /// How often a pull may begin; None: as often as it is wanted.
     pub pull_rate: Option<Rate>,
-    /// Dead attempts kept per container.
-    pub dead_per_container: usize,
+    /// How many dead containers are kept.
+    pub dead: DeadLimits,
     /// A restart policy may give a container up.
     pub allow_give_up: bool,
     /// A qos policy may choose another tier.
@@ -67,6 +67,24 @@ pub struct Config {
     pub eviction_max_grace: Duration,
     /// Name before `://` in container ids, from CRI `Version`.
     pub runtime_name: String,
+}
+
+/// How many dead containers are kept, the newest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeadLimits {
+    /// Of each container. Zero: none but such as tell whether a container is to run again, from the next count on.
+    pub per_container: usize,
+    /// Of all pods together, the same excepted. None: without a limit.
+    pub total: Option<usize>,
+    /// One that was created less long ago is not counted.
+    pub least_age: Duration,
+}
+
+impl Default for DeadLimits {
+    /// The kubelet's.
+    fn default() -> Self {
+        Self { per_container: 1, total: None, least_age: Duration::ZERO }
+    }
 }
 
 /// How often something may happen.

@@ -26,6 +26,7 @@ use crate::time::{Mono, Now};
 mod admit;
 mod asks;
 mod cx;
+mod dead;
 mod images;
 mod lane;
 mod leftovers;
@@ -42,6 +43,7 @@ pub use view::{ContainerView, Declared, NodeView, PodView, RungView};
 
 use asks::Settled;
 use cx::{Cx, Flight, Pulls, Removed, Rng, Shared, What};
+use dead::Dead;
 use leftovers::Leftovers;
 use life::After;
 use pressure::Pressure;
@@ -60,6 +62,7 @@ pub struct Node {
     relist: Relist,
     pressure: Pressure,
     leftovers: Leftovers,
+    dead: Dead,
 }
 
 /// The generic relist.
@@ -112,6 +115,7 @@ impl Node {
             relist: Relist::default(),
             pressure: Pressure::default(),
             leftovers: Leftovers::default(),
+            dead: Dead::default(),
         }
     }
 
@@ -130,7 +134,8 @@ impl Node {
         let list = (self.shared.runtime_up && self.relist.flight.is_none()).then_some(self.relist.next);
         let sample = self.pressure.next().filter(|_| self.ready_to_sample());
         let leftovers = self.leftovers.next().filter(|_| self.knows_all());
-        [timer, list, sample, leftovers].into_iter().flatten().min()
+        let dead = self.next_count_of_dead().filter(|_| self.knows_all());
+        [timer, list, sample, leftovers, dead].into_iter().flatten().min()
     }
 
     fn take(&mut self, now: Now, event: Event, out: &mut Vec<Effect>) {
@@ -387,6 +392,7 @@ impl Node {
         }
         self.sample_if_due(now, out);
         self.find_leftovers_if_due(now, out);
+        self.collect_dead_if_due(now, out);
     }
 
     /// Looks at every pod that changed until none does.

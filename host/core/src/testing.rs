@@ -103,7 +103,7 @@ pub(crate) fn config() -> Config {
         max_pods: 110,
         parallel_pulls: 1,
         pull_rate: None,
-        dead_per_container: 1,
+        dead: Default::default(),
         allow_give_up: false,
         allow_tier: false,
         evict_static: false,

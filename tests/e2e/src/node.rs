@@ -49,11 +49,19 @@ impl Node {
     /// # Panics
     /// As [`Node::up`].
     pub fn without_agent() -> Self {
+        Self::numbered(0)
+    }
+
+    /// Likewise; its addresses are not those of a node of another number.
+    ///
+    /// # Panics
+    /// As [`Node::up`].
+    pub fn numbered(number: u8) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let place = Place::take();
         let dir = std::env::temp_dir().join(format!("e2e-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
         locked(&UP).insert(dir.clone());
-        let up = lab(&dir, "up", &[]);
+        let up = lab_command(&dir, "up", &[]).env("NODE_NUMBER", number.to_string()).output().expect("run tests/lab/node.sh");
         if !up.status.success() {
             take_down(&dir);
             panic!("the node does not come up; end-to-end tests need root and what tests/lab/install.sh installs\n{}", both(&up));
@@ -233,6 +241,15 @@ kernelTunables: leave
         kill_process(pid, signal).expect("signal containerd");
     }
 
+    /// Joins the networks of two nodes: each reaches the other and its pods.
+    ///
+    /// # Panics
+    /// When they have the same number.
+    pub fn link(&self, other: &Self) {
+        let dir = other.dir.to_string_lossy();
+        self.lab("link", &[&dir]);
+    }
+
     /// Runs a command inside the node's namespaces.
     pub fn inside(&self, command: &[&str]) -> Output {
         lab(&self.dir, "exec", command)
@@ -306,7 +323,13 @@ fn take_down(dir: &Path) {
 }
 
 fn lab(dir: &Path, command: &str, arguments: &[&str]) -> Output {
-    Command::new(lab_script()).arg(command).arg(dir).args(arguments).output().expect("run tests/lab/node.sh")
+    lab_command(dir, command, arguments).output().expect("run tests/lab/node.sh")
+}
+
+fn lab_command(dir: &Path, command: &str, arguments: &[&str]) -> Command {
+    let mut script = Command::new(lab_script());
+    script.arg(command).arg(dir).args(arguments);
+    script
 }
 
 pub(crate) fn lab_script() -> PathBuf {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1;
 use polylet_core::ask;
-use polylet_core::config::{Config, Rate};
+use polylet_core::config::{Config, DeadLimits, Rate};
 use polylet_core::effect::{Act, Count, Effect, Rung};
 use polylet_core::event::{CallError, CallErrorKind, Event, Hint, Outcome, RuntimeState};
 use polylet_core::id::{ContainerId, EffectId, PodUid};
@@ -64,7 +64,7 @@ struct Stage {
     declared: BTreeMap<Source, Vec<String>>,
     /// Nothing is heard of the API.
     silent: bool,
-    pull_rate: Option<Rate>,
+    config: Config,
     queue: BTreeMap<(u64, u64), Todo>,
     turn: u64,
     failures: BTreeMap<String, (u32, String)>,
@@ -102,7 +102,7 @@ impl Stage {
             names: BTreeMap::new(),
             declared: BTreeMap::from([(Source::File, vec![]), (Source::Api, vec![])]),
             silent: false,
-            pull_rate: None,
+            config: config(),
             queue: BTreeMap::new(),
             turn: 0,
             failures: BTreeMap::new(),
@@ -137,8 +137,7 @@ impl Stage {
     fn begin(&mut self) {
         self.queue.clear();
         let records = self.store.values().cloned().collect();
-        let config = Config { pull_rate: self.pull_rate, ..config() };
-        self.node = Node::new(config, records, 1, self.clock());
+        self.node = Node::new(self.config.clone(), records, 1, self.clock());
         self.step(Event::Runtime(RuntimeState::Up { runtime: Ok(()), network: Ok(()) }));
         self.bind();
         self.declare();
@@ -163,7 +162,14 @@ impl Stage {
             }
             ("pulls", [per_second, burst]) => {
                 let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{line}: {text} is no number"));
-                self.pull_rate = Some(Rate { per_second: number(per_second), burst: number(burst) });
+                self.config.pull_rate = Some(Rate { per_second: number(per_second), burst: number(burst) });
+                self.begin();
+            }
+            ("dead", [per_container, total, least_age]) => {
+                let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{line}: {text} is no number"));
+                let total = Some(*total).filter(|text| *text != "-1").map(number);
+                let least_age = Duration::from_millis(millis(least_age));
+                self.config.dead = DeadLimits { per_container: number(per_container), total, least_age };
                 self.begin();
             }
             ("api", [state]) => {

@@ -78,6 +78,7 @@ impl World {
             self.check.dropped.insert(uid);
         }
         told.extend(pods.iter().map(|p| (p.uid.clone(), p.clone())));
+        pods.iter().for_each(|pod| self.check.hears_of(&pod.uid, self.now));
         self.step(Event::Desired { source, pods });
     }
 
@@ -151,7 +152,7 @@ impl World {
             }
             Effect::Forget(uid) => {
                 self.store.remove(&uid);
-                self.check.forgotten(&uid);
+                self.check.forgotten(&uid, self.now);
                 self.progress.forgets(&uid);
             }
             Effect::Publish { pod, status } => {

@@ -55,13 +55,17 @@ pub enum Broken {
     TooSoon,
     /// Waits longer before it tries again than it has recorded as decided.
     TooLate,
+    /// Reads no deadline (a misreading).
+    NoDeadline,
+    /// Takes every deadline for one of a second (a misreading).
+    EarlyDeadline,
     /// One pod at a time: prepares, makes and starts nothing while such a call for another pod is under way.
     OneAtATime,
 }
 
 impl Broken {
     /// All of them.
-    pub const ALL: [Broken; 19] = [
+    pub const ALL: [Broken; 21] = [
         Self::SilenceIsEmpty,
         Self::OldLooksCount,
         Self::NoMemory,
@@ -80,6 +84,8 @@ impl Broken {
         Self::UnknownIsBroken,
         Self::TooSoon,
         Self::TooLate,
+        Self::NoDeadline,
+        Self::EarlyDeadline,
         Self::OneAtATime,
     ];
 
@@ -97,10 +103,11 @@ impl Broken {
             Self::NoRelist => Rule::Converged,
             Self::NoSweep | Self::NoLeftovers => Rule::Left,
             Self::CreatedIsStarted => Rule::Converged,
-            Self::AlwaysShort | Self::UnknownIsBroken => Rule::Cause,
+            Self::AlwaysShort | Self::UnknownIsBroken | Self::EarlyDeadline => Rule::Cause,
             Self::UnknownIsRunning | Self::UnknownIsGone => Rule::Unknown,
             Self::TooSoon => Rule::Delay,
             Self::TooLate => Rule::Late,
+            Self::NoDeadline => Rule::Deadline,
             Self::OneAtATime => Rule::Idle,
         }
     }
@@ -139,6 +146,12 @@ impl Door {
             (OldLooksCount, Event::Observed { pod, result: Ok(have), .. }) => {
                 let id = EffectId(1_000_000_000 + self.events);
                 return vec![Event::Observed { id, pod: pod.clone(), result: Ok(have.clone()) }, event];
+            }
+            (NoDeadline | EarlyDeadline, Event::Desired { pods, .. }) => {
+                let early = (self.broken == EarlyDeadline).then_some(Duration::from_secs(1));
+                for pod in pods.iter_mut().filter(|pod| pod.active_deadline.is_some()) {
+                    Arc::make_mut(pod).active_deadline = early;
+                }
             }
             (NoRelist, Event::Listed { .. }) if self.events > 20 => return Vec::new(),
             (_, Event::Observed { result: Ok(have), .. }) => self.misread(have),

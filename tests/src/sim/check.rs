@@ -14,6 +14,9 @@ use super::progress::is_live;
 use super::rule::{Kept, Rule};
 use super::runtime::Runtime;
 
+/// The clocks of a world do not tick together.
+const CLOCKS: u64 = 5;
+
 /// What the checks have to remember.
 #[derive(Debug, Default)]
 pub(super) struct Check {
@@ -35,6 +38,10 @@ pub(super) struct Check {
     pub(super) shortage_told: bool,
     /// Pods whose status has said that they were evicted.
     pub(super) evicted: BTreeSet<PodUid>,
+    /// Pods whose status has said that their deadline has passed.
+    pub(super) late: BTreeSet<PodUid>,
+    /// When the node first heard of each pod.
+    heard: BTreeMap<PodUid, u64>,
     /// The store has lost something: counts may fall when the agent comes back.
     pub(super) forgetful: bool,
     /// preStop hooks under way: the pod, and the grace that it had then, in seconds, where it was being ended.
@@ -177,6 +184,7 @@ impl Check {
             StopCause::InitFailed => pod.is_none_or(|p| self.nothing_left(rt, p) || self.lost_an_init(rt, p)),
             StopCause::RestartAll => rt.containers.iter().any(|c| c.uid == *uid && c.seen.exit_code == ALL_AGAIN),
             StopCause::Evicted => (self.was_short || self.shortage_told) && pod.is_none_or(|pod| !pod.is_critical()),
+            StopCause::DeadlineExceeded => pod.or(spec).is_some_and(|pod| self.deadline_has_passed(pod, now)),
             StopCause::UnknownState => self.was_unknown.contains(id),
             StopCause::Duplicate => rt.containers.iter().filter(|c| c.uid == *uid && c.seen.name == live.seen.name).count() > 1,
             _ => false,
@@ -202,6 +210,17 @@ impl Check {
             }
         }
         Ok(())
+    }
+
+    /// The node hears of a pod.
+    pub(super) fn hears_of(&mut self, uid: &PodUid, now: u64) {
+        self.heard.entry(uid.clone()).or_insert(now);
+    }
+
+    fn deadline_has_passed(&self, pod: &Pod, now: u64) -> bool {
+        let deadline = pod.active_deadline.zip(self.heard.get(&pod.uid));
+        let passed = deadline.is_some_and(|(deadline, heard)| heard + deadline.as_millis() as u64 <= now + CLOCKS);
+        passed || pod.active_deadline.is_some() && self.graces.clock_has_jumped()
     }
 
     /// No app container runs that the spec wants running.
@@ -230,6 +249,9 @@ impl Check {
                 return Rule::Forward.broken(format!("the phase of {uid} goes from {old} to {phase}"));
             }
         }
+        if status.reason.as_deref() == Some("DeadlineExceeded") {
+            self.late.insert(uid.clone());
+        }
         if status.reason.as_deref() == Some("Evicted") {
             self.evicted.insert(uid.clone());
         }
@@ -249,11 +271,14 @@ impl Check {
     }
 
     /// The node has let go of a pod: one under the same UID is a new one.
-    pub(super) fn forgotten(&mut self, uid: &PodUid) {
+    pub(super) fn forgotten(&mut self, uid: &PodUid, now: u64) {
         self.phases.remove(uid);
         self.restarts.retain(|(u, _), _| u != uid);
         self.dropped.remove(uid);
         self.evicted.remove(uid);
+        self.late.remove(uid);
+        // It may have been declared again meanwhile.
+        self.heard.insert(uid.clone(), now);
         self.graces.forgotten(uid);
         self.back.insert(uid.clone());
     }

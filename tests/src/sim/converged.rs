@@ -42,11 +42,15 @@ impl World {
                     return Rule::Left.broken(format!("{dead} attempts of {name} of {uid} are kept"));
                 }
             }
-            let must_serve = pod.restart_policy == polylet_core::pod::RestartPolicy::Always;
+            let has_deadline = pod.active_deadline.is_some() && !self.check.graces.clock_has_jumped();
+            if has_deadline && !ended {
+                return Rule::Deadline.broken(format!("the deadline of {uid} has passed, and it is {phase}"));
+            }
+            let must_serve = pod.restart_policy == polylet_core::pod::RestartPolicy::Always && !self.check.late.contains(uid);
             if must_serve && phase != "Running" && !evicted {
                 return Rule::Converged.broken(format!("{uid} should be Running, is {phase}"));
             }
-            if !must_serve && !ended {
+            if pod.restart_policy != polylet_core::pod::RestartPolicy::Always && !ended {
                 return Rule::Converged.broken(format!("{uid} should have ended, is {phase}"));
             }
         }

@@ -91,6 +91,11 @@ impl Graces {
         self.jumped = Some(now);
     }
 
+    /// The wall clock has jumped: what rests on it comes at another time.
+    pub(super) fn clock_has_jumped(&self) -> bool {
+        self.jumped.is_some()
+    }
+
     /// A preStop hook may take so long.
     pub(super) fn hook(&self, uid: &PodUid, budget: Duration, now: u64) -> Kept {
         let Some(left) = self.left(uid, now) else { return Ok(()) };

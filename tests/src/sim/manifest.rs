@@ -65,6 +65,12 @@ pub(super) fn draw(rng: &mut Rng, uid: &str, name: &str, api: bool) -> SimPod {
         programs.insert(name.clone(), program);
         apps.push(app);
     }
+    let mut volumes = Vec::new();
+    if rng.chance(15) {
+        let policy = if rng.chance(20) { "Always" } else { "IfNotPresent" };
+        volumes.push(serde_json::json!({"name": "mounted", "image": {"reference": image(rng), "pullPolicy": policy}}));
+        apps[0]["volumeMounts"] = serde_json::json!([{"name": "mounted", "mountPath": "/mounted"}]);
+    }
     let object: v1::Pod = serde_json::from_value(serde_json::json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "uid": uid},
@@ -72,6 +78,8 @@ pub(super) fn draw(rng: &mut Rng, uid: &str, name: &str, api: bool) -> SimPod {
             "restartPolicy": restart,
             "terminationGracePeriodSeconds": 1 + rng.below(8),
             "hostNetwork": rng.chance(20),
+            "activeDeadlineSeconds": rng.chance(10).then(|| 5 + rng.below(60)),
+            "volumes": volumes,
             "initContainers": init,
             "containers": apps,
         }
@@ -124,6 +132,11 @@ pub(super) fn edited(pod: &SimPod, image: &str) -> SimPod {
     SimPod { pod: Arc::new(pod_new), ..pod.clone() }
 }
 
+/// One of those that every world has, or one that is to be pulled.
+fn image(rng: &mut Rng) -> String {
+    format!("img{}:1", rng.below(3))
+}
+
 fn container(
     rng: &mut Rng,
     name: &str,
@@ -132,7 +145,7 @@ fn container(
     may_be_sick: bool,
 ) -> serde_json::Value {
     let mut c = serde_json::json!({
-        "name": name, "image": format!("img{}:1", rng.below(3)),
+        "name": name, "image": image(rng),
         "imagePullPolicy": if rng.chance(20) { "Always" } else { "IfNotPresent" },
         "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
         "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},

@@ -36,7 +36,8 @@ pub(super) fn waits_for_startup(pod: &Pod) -> bool {
 
 /// What may be begun at once, each by itself. Empty where nothing is to be begun, or something is waited for.
 pub(super) fn next(pod: &Pod, have: &Observed) -> Vec<Next> {
-    if pod.restart_policy != RestartPolicy::Always || pod.deletion.is_some() || waits_for_startup(pod) {
+    let ends = pod.deletion.is_some() || pod.active_deadline.is_some();
+    if pod.restart_policy != RestartPolicy::Always || ends || waits_for_startup(pod) {
         return Vec::new();
     }
     // What cannot be told is looked at again.
@@ -110,10 +111,16 @@ fn apps(pod: &Pod, have: &Observed, all: &mut Vec<Next>) {
     }
 }
 
+/// All images that a container needs, with their pull policies.
+pub(super) fn images(container: &Container) -> impl Iterator<Item = (&str, PullPolicy)> {
+    let mounted = container.image_volumes.iter().map(|v| (v.image.as_str(), v.pull_policy));
+    std::iter::once((container.image.as_str(), container.pull_policy)).chain(mounted)
+}
+
 /// False where what follows may have to wait for it.
 fn add(all: &mut Vec<Next>, container: &Container, from: Option<&Attempt>) -> bool {
     let made = from.is_some_and(|a| a.state == ContainerState::Created);
-    let pulls = container.pull_policy == PullPolicy::Always || !PRESENT.contains(&container.image.as_str());
+    let pulls = images(container).any(|(image, policy)| policy == PullPolicy::Always || !PRESENT.contains(&image));
     let ended = from.is_some_and(|a| a.state == ContainerState::Exited);
     if made || !pulls {
         all.push(Next { kind: Kind::Container, name: container.name.as_str().to_owned(), ended });

@@ -230,7 +230,7 @@ impl Progress {
             }
         }
         if let Some(image) = flight.image.filter(|_| failed) {
-            for pod in told.values().filter(|p| p.containers.iter().any(|c| c.image == image)) {
+            for pod in told.values().filter(|p| needs(p, &image)) {
                 self.pauses.insert(pod.uid.clone(), now + PAUSE);
             }
         }
@@ -280,7 +280,7 @@ impl Progress {
     fn due(&self, pod: &Pod) -> Option<(u64, next::Next)> {
         let (id, have) = self.looks.get(&pod.uid)?;
         let busy = self.flights.values().any(|f| {
-            let looks = f.image.as_ref().is_some_and(|image| pod.containers.iter().any(|c| c.image == *image));
+            let looks = f.image.as_ref().is_some_and(|image| needs(pod, image));
             f.busies && (f.pod.as_ref() == Some(&pod.uid) || looks)
         });
         if busy || self.stale.get(&pod.uid).is_some_and(|stale| id <= stale) {
@@ -297,6 +297,10 @@ impl Progress {
         };
         next::next(pod, have).into_iter().map(|next| (when(&next).max(pause), next)).min_by_key(|(at, _)| *at)
     }
+}
+
+fn needs(pod: &Pod, image: &str) -> bool {
+    pod.containers.iter().flat_map(next::images).any(|(needed, _)| needed == image)
 }
 
 /// Lives, as far as the runtime can tell.

@@ -29,6 +29,8 @@ pub enum Rule {
     Late,
     /// A pod that has something to do and nothing to wait for does it, whatever becomes of its neighbours.
     Idle,
+    /// A pod has ended once its deadline has passed.
+    Deadline,
     /// Phases and restart counts only advance.
     Forward,
     /// So many acts in so much time, and no more.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use polylet_core::config::{Config, Quantity, Rate, Threshold};
+use polylet_core::config::{Config, DeadLimits, Quantity, Rate, Threshold};
 use polylet_core::pod::Source;
 use polylet_core::question::eviction::Starved;
 use polylet_core::question::restart::Bounds;
@@ -13,13 +13,19 @@ use super::Rng;
 /// Bytes that are kept free.
 pub(super) const LEAST_MEMORY: u64 = 1 << 30;
 
-/// Settings of one world: pulls one by one or side by side, as often as they are wanted or not.
+/// Settings of one world: pulls one by one or side by side, as often as they are wanted or not; dead containers kept as usual, or few.
 pub(super) fn draw(rng: &mut Rng) -> Config {
     Config {
         parallel_pulls: if rng.chance(70) { 1 } else { 3 },
         pull_rate: rng.chance(20).then_some(Rate { per_second: 1, burst: 2 }),
+        dead: if rng.chance(20) { few(rng) } else { DeadLimits::default() },
         ..config()
     }
+}
+
+fn few(rng: &mut Rng) -> DeadLimits {
+    let (per_container, total) = (rng.below(2) as usize, rng.below(4) as usize);
+    DeadLimits { per_container, total: Some(total), least_age: Duration::ZERO }
 }
 
 pub(crate) fn config() -> Config {
@@ -36,7 +42,7 @@ pub(crate) fn config() -> Config {
         max_pods: 110,
         parallel_pulls: 1,
         pull_rate: None,
-        dead_per_container: 1,
+        dead: DeadLimits::default(),
         allow_give_up: false,
         allow_tier: false,
         evict_static: false,

@@ -432,3 +432,18 @@ fn every_flag_has_its_field_and_switches_are_the_booleans() {
         assert_eq!(matches!(field.shape, Shape::Bool), SWITCHES.contains(name), "--{name}");
     }
 }
+
+#[test]
+fn dead_containers_are_kept_as_flags_say() {
+    let limits = |each: &str, all: &str, age: &str| {
+        let mut world = World::new();
+        let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        (world.flags.dead_per_container, world.flags.dead_in_total, world.flags.dead_least_age) =
+            (given(each), given(all), given(age));
+        let dead = world.settings().dead;
+        (dead.per_container, dead.total, dead.least_age.as_secs())
+    };
+    assert_eq!(limits("", "", ""), (1, None, 0));
+    assert_eq!(limits("0", "7", "1m30s"), (0, Some(7), 90));
+    assert_eq!(limits("-1", "-1", "0"), (1, None, 0));
+}

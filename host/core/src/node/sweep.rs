@@ -53,7 +53,7 @@ impl Worker {
 
     /// Dead attempts beyond the limit, and sandboxes that nothing lives in but the newest.
     pub(super) fn sweep(&mut self, cx: &mut Cx<'_>, have: &Observed) {
-        let keep = cx.config().dead_per_container.max(1);
+        let keep = cx.config().dead.per_container.max(1);
         let mut dead: BTreeMap<&str, usize> = BTreeMap::new();
         let surplus: Vec<ContainerId> = have
             .containers

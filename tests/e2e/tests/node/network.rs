@@ -106,6 +106,26 @@ pub(crate) fn the_runtime_is_told_the_range() {
     assert!(ip.starts_with("10.99.7."), "{ip}");
 }
 
+pub(crate) fn two_nodes() {
+    let [one, two] = [1, 2].map(Node::numbered);
+    one.link(&two);
+    let serves = "
+  containers:
+  - {name: main, image: busybox, command: [httpd, -f, -p, '8080', -h, /etc]}
+  terminationGracePeriodSeconds: 1";
+    let [there, here] = [&two, &one].map(|node| {
+        node.start_agent();
+        node.pod("server", serves)
+    });
+    let [there, here] = [there, here].map(|pod| (pod.until_ready().ip().to_owned(), pod));
+    assert!(there.0.starts_with("10.244.2.") && here.0.starts_with("10.244.1."), "{} {}", there.0, here.0);
+    for ((_, from), (to, _)) in [(&here, &there), (&there, &here)] {
+        let request = format!("printf 'GET /hostname HTTP/1.0\\r\\n\\r\\n' | nc -w 5 {to} 8080");
+        let answer = from.exec_ok("main", &["sh", "-c", &request]);
+        assert!(answer.contains("200 OK") && answer.trim_end().ends_with("server-e2e"), "{answer}");
+    }
+}
+
 pub(crate) fn host_ports(node: &Node) {
     let one = |port: u16| {
         format!(
