@@ -109,7 +109,7 @@ pub fn decide(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Healt
         Need::Keep { sandbox, twins } => (sandbox, twins),
     };
     let mut run = Run { sandbox: Some(sandbox.clone()), twins, ..Run::default() };
-    if restart_all(pod, have) {
+    if restart_all(pod, have, &|id| health(id).owed) {
         return Plan::RestartAll;
     }
     if containers::ran_out(pod, have, health) {
@@ -137,14 +137,18 @@ pub fn sandbox_need(pod: &Pod, have: &Observed) -> Need {
     sandbox::need(pod, have)
 }
 
-/// Whether an ended container asks for the whole pod's containers to be started over.
-pub(crate) fn restart_all(pod: &Pod, have: &Observed) -> bool {
+/// Whether an ended container asks for the whole pod's containers to be started over. What the node itself ended in order to start it
+/// anew (`owed`) asks for nothing: its exit code is none of its own.
+pub(crate) fn restart_all(pod: &Pod, have: &Observed, owed: &dyn Fn(&ContainerId) -> bool) -> bool {
     pod.containers.iter().any(|container| {
-        have.newest(container.name.as_str()).is_some_and(|attempt| {
-            attempt.state == ContainerState::Exited
-                && should_restart(pod, container, Some(attempt.exit_code)) == RestartDecision::AllContainers
-        })
+        have.newest(container.name.as_str()).is_some_and(|attempt| asks_for_all(pod, container, attempt) && !owed(&attempt.id))
     })
+}
+
+/// Whether the spec answers the end of this attempt with a restart of all containers.
+pub(crate) fn asks_for_all(pod: &Pod, container: &Container, attempt: &Attempt) -> bool {
+    let decision = || should_restart(pod, container, Some(attempt.exit_code));
+    attempt.state == ContainerState::Exited && decision() == RestartDecision::AllContainers
 }
 
 /// Whether an ended attempt is to be followed by another.

@@ -63,6 +63,10 @@ pub struct Node {
     pressure: Pressure,
     leftovers: Leftovers,
     dead: Dead,
+    /// Something has come or changed that lets a queued pod begin, or keeps it from it.
+    admission_due: bool,
+    /// Pods that were let go of, with the last effect begun before: what was asked for up to then is not of a later life under the UID.
+    forgotten: BTreeMap<PodUid, u64>,
 }
 
 /// The generic relist.
@@ -116,6 +120,8 @@ impl Node {
             pressure: Pressure::default(),
             leftovers: Leftovers::default(),
             dead: Dead::default(),
+            admission_due: true,
+            forgotten: BTreeMap::new(),
         }
     }
 
@@ -189,7 +195,7 @@ impl Node {
     }
 
     fn worker_for(&mut self, uid: &PodUid, now: Now, name: Option<(&str, &str)>) -> &mut Worker {
-        let last_id = self.shared.last_id;
+        let last_id = self.forgotten.get(uid).copied().unwrap_or(0);
         self.workers.entry(uid.clone()).or_insert_with(|| {
             let (namespace, name) = name.unwrap_or_default();
             let record = PodRecord {
@@ -239,6 +245,10 @@ impl Node {
         self.relist.flight = None;
         let Ok(mut listing) = result else { return };
         self.leave_out_what_is_gone(id, &mut listing, out);
+        let flights = &self.shared.flights;
+        self.forgotten.retain(|uid, last| {
+            id.0 <= *last || flights.iter().any(|(id, flight)| id.0 <= *last && flight.pod.as_ref() == Some(uid))
+        });
         for (uid, summary) in &listing.pods {
             let worker = self.worker_for(uid, now, None);
             if id > worker.stale_up_to && worker.summary != *summary {
@@ -259,6 +269,7 @@ impl Node {
                 self.dirty.insert(uid.clone());
             }
         }
+        self.admission_due = true;
         if !self.relist.heard {
             self.relist.heard = true;
             self.dirty.extend(self.workers.keys().cloned());
@@ -308,6 +319,8 @@ impl Node {
                     }
                 }
                 self.index.extend(new.into_iter().map(|id| (id, uid.clone())));
+                // Whoever waits to be let in may have waited for this look.
+                self.admission_due |= worker.seen.is_none();
                 worker.observe(id, have);
             }
             Err(_) => {
@@ -397,8 +410,12 @@ impl Node {
 
     /// Looks at every pod that changed until none does.
     fn advance(&mut self, now: Now, out: &mut Vec<Effect>) {
-        while let Some(uid) = self.dirty.pop_first() {
-            self.admit(now, &uid, out);
+        self.admission_due |= self.dirty.iter().any(|uid| self.workers.get(uid).is_some_and(|w| w.life == Life::Queued));
+        loop {
+            if self.admission_due {
+                self.admit_queued(now, out);
+            }
+            let Some(uid) = self.dirty.pop_first() else { break };
             let Some(mut worker) = self.workers.remove(&uid) else { continue };
             let wanted = self.desired.get(&uid).cloned();
             let old_timer = worker.timer.take();
@@ -421,6 +438,7 @@ impl Node {
                     self.workers.insert(uid.clone(), worker);
                 }
                 After::Forget => {
+                    self.forgotten.insert(uid.clone(), self.shared.last_id);
                     for id in worker.last_seen().map(life::ids).unwrap_or_default() {
                         self.index.remove(&id);
                     }
@@ -448,6 +466,7 @@ impl Node {
     fn let_the_queued_look(&mut self) {
         let queued = self.workers.iter().filter(|(_, w)| w.life == Life::Queued).map(|(uid, _)| uid.clone());
         self.dirty.extend(queued);
+        self.admission_due = true;
     }
 }
 

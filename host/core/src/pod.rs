@@ -207,6 +207,8 @@ pub struct ImageVolume {
     pub volume: String,
     /// `reference` with `:latest` appended where neither tag nor digest is given.
     pub image: String,
+    /// `reference` as the spec has it: for people.
+    pub image_as_written: String,
     /// `pullPolicy`.
     pub pull_policy: PullPolicy,
 }
@@ -222,6 +224,8 @@ pub struct Container {
     pub index: usize,
     /// `image` with `:latest` appended where neither tag nor digest is given.
     pub image: String,
+    /// `image` as the spec has it: for people.
+    pub image_as_written: String,
     /// `imagePullPolicy`.
     pub pull_policy: PullPolicy,
     /// Images that it mounts.

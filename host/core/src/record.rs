@@ -84,6 +84,13 @@ pub struct ContainerRecord {
     pub last: Option<Ended>,
 }
 
+impl ContainerRecord {
+    /// The end before the newest one.
+    pub(crate) fn before(&self) -> Option<&Termination> {
+        self.history.iter().nth_back(1)
+    }
+}
+
 /// A backoff entry: how long the next wait is, and when the entry last moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

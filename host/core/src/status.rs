@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1;
 use crate::config::Config;
 use crate::decide::restart_all;
 use crate::effect::StopCause;
-use crate::id::ContainerName;
+use crate::id::{ContainerId, ContainerName};
 use crate::observed::{ContainerState, Observed, SandboxState};
 use crate::pod::Pod;
 use crate::record::{End, PodRecord};
@@ -84,7 +84,8 @@ fn turned_away<'a>(inputs: &Inputs<'a>) -> Option<&'a End> {
 /// A terminal phase is shown only once nothing of the pod can run any more: what the pod holds is given away on its account.
 /// Conditions follow the phase that was decided, so that such a pod is unready at once.
 pub fn status(inputs: &Inputs<'_>) -> v1::PodStatus {
-    let begun = inputs.observed.map(|have| restart_all(inputs.pod, have));
+    let owed = |id: &ContainerId| inputs.record.containers.values().any(|c| c.owed.as_ref() == Some(id));
+    let begun = inputs.observed.map(|have| restart_all(inputs.pod, have, &owed));
     let cx = Cx { inputs, before: inputs.previous.or(inputs.pod.object.status.as_ref()), restart_all: begun };
     if let Some(end) = turned_away(inputs) {
         return v1::PodStatus {

@@ -19,7 +19,7 @@ pub struct Bounds {
     pub initial_ms: u64,
     /// The longest backoff, in milliseconds.
     pub maximum_ms: u64,
-    /// A failure that comes longer than this after the entry's last advance starts from the beginning, in milliseconds.
+    /// So long after its last advance an entry is forgotten, in milliseconds.
     pub reset_after_ms: u64,
 }
 
@@ -44,15 +44,19 @@ impl Bounds {
     }
 }
 
-/// How long to wait from `failed_at_ms`, the end of the container or the failure of the pull: not at all without an entry, or
-/// where the entry is older than the reset period; else the entry's backoff. In milliseconds; there is no jitter.
+/// How long to wait from `failed_at_ms`, the end of the container or the failure of the pull: not at all without an entry, else
+/// its backoff, and no longer than until the reset period since its last advance is over: then it is forgotten, even while it
+/// is being waited out. In milliseconds; there is no jitter.
 ///
 /// A failure that seems to lie before the entry's last advance (the clock was set back) counts as recent.
 #[must_use]
 pub const fn delay(entry: Option<Entry>, failed_at_ms: u64, bounds: Bounds) -> u64 {
     match entry {
-        Some(entry) if !is_stale(entry, failed_at_ms, bounds) => entry.backoff_ms,
-        _ => 0,
+        Some(entry) => {
+            let left = entry.updated_ms.saturating_add(bounds.reset_after_ms).saturating_sub(failed_at_ms);
+            if entry.backoff_ms < left { entry.backoff_ms } else { left }
+        }
+        None => 0,
     }
 }
 
@@ -61,14 +65,11 @@ pub const fn delay(entry: Option<Entry>, failed_at_ms: u64, bounds: Bounds) -> u
 /// doubles otherwise, up to the maximum.
 #[must_use]
 pub const fn advance(entry: Option<Entry>, failed_at_ms: u64, now_ms: u64, bounds: Bounds) -> Entry {
+    let latest_ms = if failed_at_ms > now_ms { failed_at_ms } else { now_ms };
     let next = match entry {
-        Some(entry) if !is_stale(entry, failed_at_ms, bounds) => entry.backoff_ms.saturating_mul(2),
+        Some(entry) if latest_ms.saturating_sub(entry.updated_ms) < bounds.reset_after_ms => entry.backoff_ms.saturating_mul(2),
         _ => bounds.initial_ms,
     };
     let backoff_ms = if next > bounds.maximum_ms { bounds.maximum_ms } else { next };
     Entry { backoff_ms, updated_ms: now_ms }
-}
-
-const fn is_stale(entry: Entry, failed_at_ms: u64, bounds: Bounds) -> bool {
-    failed_at_ms.saturating_sub(entry.updated_ms) > bounds.reset_after_ms
 }

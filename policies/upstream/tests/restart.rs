@@ -29,8 +29,17 @@ fn first_restart_is_immediate_then_ten_seconds_double_to_five_minutes() {
 #[test]
 fn a_run_longer_than_ten_minutes_forgives_all() {
     assert_eq!(crash_loop(600_001, CRASH, 4), [0, 0, 0, 0]);
-    // Exactly ten minutes do not.
-    assert_eq!(crash_loop(600_000, CRASH, 3), [0, 10_000, 20_000]);
+    assert_eq!(crash_loop(590_000, CRASH, 4), [0, 10_000, 10_000, 10_000]);
+}
+
+#[test]
+fn a_wait_ends_ten_minutes_after_the_last_start() {
+    // It would be five minutes: of run and wait together, ten are forgiven.
+    let old = Entry { backoff_ms: 300_000, updated_ms: 1_000_000 };
+    assert_eq!(delay(Some(old), 1_400_000, CRASH), 200_000);
+    assert_eq!(advance(Some(old), 1_400_000, 1_600_000, CRASH).backoff_ms, 10_000);
+    assert_eq!(delay(Some(old), 1_300_000, CRASH), 300_000);
+    assert_eq!(advance(Some(old), 1_300_000, 1_599_999, CRASH).backoff_ms, 300_000);
 }
 
 #[test]
@@ -38,8 +47,8 @@ fn after_a_long_run_the_entry_starts_again() {
     let old = Entry { backoff_ms: 160_000, updated_ms: 1_000_000 };
     let fresh = advance(Some(old), 1_600_001, 1_600_002, CRASH);
     assert_eq!(fresh, Entry { backoff_ms: 10_000, updated_ms: 1_600_002 });
-    let doubled = advance(Some(old), 1_600_000, 1_600_002, CRASH);
-    assert_eq!(doubled, Entry { backoff_ms: 300_000, updated_ms: 1_600_002 });
+    let doubled = advance(Some(old), 1_500_000, 1_599_999, CRASH);
+    assert_eq!(doubled, Entry { backoff_ms: 300_000, updated_ms: 1_599_999 });
 }
 
 #[test]

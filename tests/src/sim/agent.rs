@@ -133,7 +133,9 @@ impl World {
             let queued = self.node.pods().any(|other| *other != pod.uid && same(other));
             // The wait for an image that the spec no longer names is waited out.
             let edited = self.check.edited.contains(&pod.uid);
-            !edited && uid != self.hung.as_ref() && uid != self.cursed.as_ref() && !ended && !ending && !queued
+            // It may be owed another attempt, however it ended.
+            let lost = self.check.lost_an_init(&self.rt, pod);
+            !edited && !lost && uid != self.hung.as_ref() && uid != self.cursed.as_ref() && !ended && !ending && !queued
         });
         let kept = self.progress.stepped(free, self.now);
         self.keep(kept);

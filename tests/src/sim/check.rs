@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1;
 use polylet_core::effect::{Act, StopCause};
 use polylet_core::id::{ContainerId, EffectId, PodUid, SandboxId};
 use polylet_core::observed::{ContainerState, SandboxState};
-use polylet_core::pod::{ContainerKind, Pod, ProbeKind};
+use polylet_core::pod::{ContainerKind, Pod, ProbeKind, RestartPolicy};
+use polylet_core::restart::effective_policy;
 
 use super::graces::Graces;
 use super::manifest::ALL_AGAIN;
@@ -223,17 +224,21 @@ impl Check {
         passed || pod.active_deadline.is_some() && self.graces.clock_has_jumped()
     }
 
-    /// No app container runs that the spec wants running.
+    /// No app container runs that the spec wants running: one whose probe failed, and that may not be started again, it does not.
     fn nothing_left(&self, rt: &Runtime, pod: &Pod) -> bool {
-        !rt.containers.iter().any(|c| {
-            c.uid == pod.uid
-                && c.seen.state == ContainerState::Running
-                && pod.container(c.seen.name.as_str()).is_some_and(|c| c.kind == ContainerKind::App)
+        let failed = |id: &ContainerId| {
+            [ProbeKind::Liveness, ProbeKind::Startup].into_iter().any(|kind| self.unwell.contains(&(id.clone(), kind)))
+        };
+        !rt.containers.iter().filter(|c| c.uid == pod.uid && c.seen.state == ContainerState::Running).any(|c| {
+            pod.container(c.seen.name.as_str()).is_some_and(|spec| {
+                let never = effective_policy(pod, spec) == RestartPolicy::Never;
+                spec.kind == ContainerKind::App && !(never && failed(&c.seen.id))
+            })
         })
     }
 
     /// Of an init container the runtime could not tell the state: where it may not be tried again, it counts as failed.
-    fn lost_an_init(&self, rt: &Runtime, pod: &Pod) -> bool {
+    pub(super) fn lost_an_init(&self, rt: &Runtime, pod: &Pod) -> bool {
         let lost = rt.containers.iter().filter(|c| c.uid == pod.uid && self.was_unknown.contains(&c.seen.id));
         let mut kinds = lost.filter_map(|c| pod.container(c.seen.name.as_str())).map(|c| c.kind);
         kinds.any(|kind| kind == ContainerKind::Init)

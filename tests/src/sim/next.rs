@@ -29,9 +29,9 @@ pub(super) fn starts_over(pod: &Pod) -> bool {
     pod.containers.iter().any(|c| c.restart_rules.iter().any(|r| r.action == RestartAction::RestartAllContainers))
 }
 
-/// What comes after a sidecar waits until its startup probe has succeeded.
+/// What comes after a sidecar waits until its hook and its startup probe have succeeded.
 pub(super) fn waits_for_startup(pod: &Pod) -> bool {
-    pod.containers.iter().any(|c| c.kind == ContainerKind::Sidecar && c.probes.startup.is_some())
+    pod.of_kind(ContainerKind::Sidecar).any(|c| c.probes.startup.is_some() || c.post_start.is_some())
 }
 
 /// What may be begun at once, each by itself. Empty where nothing is to be begun, or something is waited for.

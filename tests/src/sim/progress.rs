@@ -95,11 +95,11 @@ impl Progress {
             }
             Act::CreateContainer { pod, container, .. } => {
                 let kept = self.has_looked(&pod.uid).and_then(|()| self.can_be_told(&pod.uid, Some(container.as_str())));
-                kept.and_then(|()| self.tries(pod, container.as_str(), now, steady, false))
+                kept.and_then(|()| self.tries(rt, pod, container.as_str(), now, steady, false))
             }
             Act::StartContainer { pod, container, .. } => {
                 let kept = self.has_looked(&pod.uid).and_then(|()| self.can_be_told(&pod.uid, Some(container.as_str())));
-                kept.and_then(|()| self.tries(pod, container.as_str(), now, false, true))
+                kept.and_then(|()| self.tries(rt, pod, container.as_str(), now, false, true))
             }
             Act::StopContainer { id, .. } => {
                 self.puzzled.insert(id.clone(), u64::MAX);
@@ -132,7 +132,7 @@ impl Progress {
 
     /// A container is tried again: not before that is due, and not without somebody having been asked. `asked`: see to the latter too.
     /// `made`: it has been made, and an earlier life of the agent may have waited out the last end.
-    fn tries(&mut self, pod: &Pod, name: &str, now: u64, asked: bool, made: bool) -> Kept {
+    fn tries(&mut self, rt: &Runtime, pod: &Pod, name: &str, now: u64, asked: bool, made: bool) -> Kept {
         let decided = self.restarts.remove(&(pod.uid.clone(), name.to_owned()));
         if next::starts_over(pod) {
             return Ok(());
@@ -152,8 +152,9 @@ impl Progress {
             return Rule::Delay.broken(format!("{name} of {} starts {} ms before it is due", pod.uid, at - now));
         }
         let Some((_, have)) = self.looks.get(&pod.uid) else { return Ok(()) };
-        let ended =
-            have.newest(name).filter(|c| c.state == ContainerState::Exited && Some(&c.sandbox) == have.sandbox().map(|s| &s.id));
+        // What was removed and is listed still has not ended: it is gone.
+        let newest = have.of(name).find(|c| !rt.ghosts.contains(&c.id));
+        let ended = newest.filter(|c| c.state == ContainerState::Exited && Some(&c.sandbox) == have.sandbox().map(|s| &s.id));
         let Some(finished) = ended.and_then(|c| c.finished).filter(|_| asked) else { return Ok(()) };
         if decided.is_none_or(|d| d.exit && d.of < finished.0) {
             return Rule::Delay.broken(format!("{name} of {} starts again, and nobody has been asked when", pod.uid));

@@ -23,10 +23,16 @@ pub(super) enum Init {
 pub(super) fn ran_out(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Health) -> bool {
     let ended = |container: &Container| {
         let newest = have.newest(container.name.as_str())?;
-        (newest.state == ContainerState::Exited).then_some(newest)
+        let lives = have.of(container.name.as_str()).any(|attempt| attempt.state != ContainerState::Exited && !is_late(have, attempt));
+        (!lives && newest.state == ContainerState::Exited).then_some(newest)
     };
     pod.app_containers().all(|app| ended(app).is_some_and(|attempt| !again(pod, app, attempt, health)))
         && pod.of_kind(ContainerKind::Sidecar).all(|sidecar| ended(sidecar).is_some())
+}
+
+/// Made by a call that was carried out late, when a newer attempt had begun already: it is not started any more.
+fn is_late(have: &Observed, attempt: &Attempt) -> bool {
+    attempt.state == ContainerState::Created && have.newest(attempt.name.as_str()).is_some_and(|newest| newest.attempt > attempt.attempt)
 }
 
 /// Of one name, one attempt lives: the running one, the newest, the one made first. Others are late twins.
@@ -35,7 +41,8 @@ pub(super) fn duplicates(have: &Observed, run: &mut Run) {
     names.sort_unstable();
     names.dedup();
     for name in names {
-        let mut live: Vec<&Attempt> = have.of(name).filter(|c| is_live(c)).collect();
+        run.prune.extend(have.of(name).filter(|c| is_late(have, c)).map(|late| late.id.clone()));
+        let mut live: Vec<&Attempt> = have.of(name).filter(|c| is_live(c) && !is_late(have, c)).collect();
         live.sort_by_key(|c| (c.state != ContainerState::Running, std::cmp::Reverse(c.attempt), c.created, c.id.clone()));
         for twin in live.into_iter().skip(1) {
             match twin.state {
@@ -110,7 +117,7 @@ pub(super) fn init(
         match attempt.state {
             ContainerState::Created => next.extend(start_made(container, attempt, run)),
             ContainerState::Unknown => {
-                run.kill.push(kill(attempt, StopCause::UnknownState, "is in \"unknown\" state"));
+                run.kill.push(kill_unknown(attempt, "Init container"));
                 if effective_policy(pod, container) == RestartPolicy::Never {
                     return Init::Failed;
                 }
@@ -131,7 +138,7 @@ pub(super) fn init(
             }
             ContainerState::Exited => {
                 let failed = attempt.exit_code != 0 || attempt.reason == "OOMKilled";
-                if sidecar {
+                if sidecar || health(&attempt.id).owed {
                     next.push(start(container, From::Exited(attempt.id.clone())));
                 } else if !failed {
                     passed = true;
@@ -172,7 +179,7 @@ pub(super) fn apps(
     let mut kept = false;
     for container in pod.app_containers() {
         let name = container.name.as_str();
-        let Some(attempt) = have.of(name).find(|a| is_live(a)).or_else(|| have.newest(name)) else {
+        let Some(attempt) = have.of(name).find(|a| is_live(a) && !is_late(have, a)).or_else(|| have.newest(name)) else {
             run.start.push(start(container, From::Nothing));
             continue;
         };
@@ -186,7 +193,7 @@ pub(super) fn apps(
                 run.start.extend(made);
             }
             ContainerState::Unknown => {
-                run.kill.push(kill(attempt, StopCause::UnknownState, "is in \"unknown\" state"));
+                run.kill.push(kill_unknown(attempt, "Container"));
                 kept = true;
             }
             ContainerState::Exited => {
@@ -195,8 +202,9 @@ pub(super) fn apps(
                 }
             }
             ContainerState::Running => {
-                kept = true;
                 let found = health(&attempt.id);
+                // One that its probe ends for good does not keep the pod.
+                kept |= !(here && never && attempt.hash == container.hash && (found.unhealthy || found.not_started));
                 if !here {
                     // Being stopped: see `strays`.
                 } else if attempt.hash != container.hash {
@@ -214,7 +222,7 @@ pub(super) fn apps(
 
 /// The attempt in this sandbox that decides; attempts of older sandboxes tell nothing of this one's initialisation.
 fn live_or_newest<'a>(have: &'a Observed, name: &str, sandbox: &SandboxId) -> Option<&'a Attempt> {
-    let here = || have.of(name).filter(|a| a.sandbox == *sandbox);
+    let here = || have.of(name).filter(|a| a.sandbox == *sandbox && !is_late(have, a));
     here().find(|a| is_live(a)).or_else(|| here().next())
 }
 
@@ -232,11 +240,13 @@ fn start_made(container: &Container, attempt: &Attempt, run: &mut Run) -> Option
 }
 
 fn kill(attempt: &Attempt, cause: StopCause, what: &str) -> Kill {
-    let message = match cause {
-        StopCause::UnknownState => format!("Container is {}, try killing it before restart", what.trim_start_matches("is ")),
-        _ => format!("Container {} {what}", attempt.name),
-    };
+    let message = format!("Container {} {what}", attempt.name);
     Kill { id: attempt.id.clone(), name: attempt.name.clone(), cause, message }
+}
+
+fn kill_unknown(attempt: &Attempt, kind: &str) -> Kill {
+    let message = format!("{kind} is in \"unknown\" state, try killing it before restart");
+    Kill { id: attempt.id.clone(), name: attempt.name.clone(), cause: StopCause::UnknownState, message }
 }
 
 fn kill_app(attempt: &Attempt, cause: StopCause, what: &str, restart: bool) -> Kill {

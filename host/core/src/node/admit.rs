@@ -1,6 +1,7 @@
-//! Admission: whether a declared pod may begin here.
+//! Admission: whether a declared pod may begin here. What runs already comes first, then the pod that was created first.
 //!
 //! **Invariant:** two pods of one name never run together; the later one waits until the earlier one has let go.
+//! **Invariant:** a pod is turned away only for what others hold that have been looked at: that is for good.
 
 use crate::effect::{Effect, StopCause};
 use crate::id::PodUid;
@@ -22,12 +23,24 @@ struct Rejection {
 type Amount = fn(&Pod) -> u64;
 
 impl Node {
-    /// Lets a queued pod begin, or turns it away.
-    pub(super) fn admit(&mut self, now: Now, uid: &PodUid, out: &mut Vec<Effect>) {
+    /// Lets queued pods begin, or turns them away, one after the other.
+    pub(super) fn admit_queued(&mut self, now: Now, out: &mut Vec<Effect>) {
+        self.admission_due = false;
         // What a source declares need not wait for the others: one that is away for long would keep the whole node down.
         if !self.shared.runtime_up || !self.relist.heard {
             return;
         }
+        let queued = self.workers.iter().filter(|(_, worker)| worker.life == Life::Queued);
+        let mut all: Vec<_> = queued
+            .filter_map(|(uid, worker)| Some((worker.summary.containers.is_empty(), self.desired.get(uid)?.created, uid.clone())))
+            .collect();
+        all.sort();
+        for (_, _, uid) in all {
+            self.admit(now, &uid, out);
+        }
+    }
+
+    fn admit(&mut self, now: Now, uid: &PodUid, out: &mut Vec<Effect>) {
         let (Some(worker), Some(pod)) = (self.workers.get(uid), self.desired.get(uid).cloned()) else { return };
         if worker.life != Life::Queued || self.name_is_taken(uid, &pod) {
             return;
@@ -35,6 +48,10 @@ impl Node {
         // What runs already was let in by somebody before.
         let adopted = !worker.summary.containers.is_empty();
         let rejection = if adopted { None } else { self.rejection(uid, &pod) };
+        if rejection.is_some() && !self.others(uid).all(|other| other.seen.is_some()) {
+            return;
+        }
+        self.dirty.insert(uid.clone());
         let Some(worker) = self.workers.get_mut(uid) else { return };
         worker.pod = Some(pod);
         worker.status_due = true;
@@ -69,15 +86,19 @@ impl Node {
         self.workers.iter().any(|(other, w)| other != uid && (holds(w) || may_be_declared(other, w)))
     }
 
+    /// Those that hold a share of the node beside this one. One that nobody declares any more gives its share up at once, as upstream: what
+    /// takes its place need not wait for its end.
+    fn others(&self, uid: &PodUid) -> impl Iterator<Item = &Worker> {
+        let declared = |other: &PodUid| !self.shared.heard || self.desired.get(other).is_some();
+        let refused = |w: &Worker| w.record.stop.as_ref().is_some_and(|stop| stop.cause == StopCause::Rejected);
+        let holds = |w: &Worker| matches!(w.life, Life::Running | Life::Stopping) && !refused(w);
+        self.workers.iter().filter(move |(other, w)| *other != uid && holds(w) && declared(other)).map(|(_, w)| w)
+    }
+
     /// The first reason not to let it in: what the node has too little of, ports that are taken, a profile that cannot be enforced.
     fn rejection(&self, uid: &PodUid, pod: &Pod) -> Option<Rejection> {
         let config = &self.shared.config;
-        let others: Vec<&Pod> = self
-            .workers
-            .iter()
-            .filter(|(other, w)| *other != uid && w.life != Life::Queued && !let_go(w))
-            .filter_map(|(_, w)| w.pod.as_deref())
-            .collect();
+        let others: Vec<&Pod> = self.others(uid).filter_map(|w| w.pod.as_deref()).collect();
         let max = u64::from(config.max_pods);
         let count = others.len() as u64;
         if count + 1 > max {
@@ -91,13 +112,13 @@ impl Node {
             ("memory", "OutOfmemory", memory, config.memory_allocatable),
             ("ephemeral-storage", "OutOfephemeral-storage", storage, config.storage_allocatable),
         ] {
-            let (wanted, used) = (of(pod), others.iter().map(|p| of(p)).sum::<u64>());
+            let (wanted, used) = (of(pod), sum(others.iter().map(|p| of(p))));
             if wanted > 0 && used.saturating_add(wanted) > capacity {
                 return Some(short(resource, reason, wanted, used, capacity));
             }
         }
         for (size, wanted) in pod.huge_pages() {
-            let used = others.iter().filter_map(|p| p.huge_pages().get(&size).copied()).sum::<u64>();
+            let used = sum(others.iter().filter_map(|p| p.huge_pages().get(&size).copied()));
             let capacity = config.huge_pages.get(&size).copied().unwrap_or(0);
             if wanted > 0 && used.saturating_add(wanted) > capacity {
                 let (resource, reason) = huge_pages(size);
@@ -119,6 +140,11 @@ impl Node {
         }
         None
     }
+}
+
+/// Amounts are anybody's: their sum may be too large.
+fn sum(amounts: impl Iterator<Item = u64>) -> u64 {
+    amounts.fold(0, u64::saturating_add)
 }
 
 /// Nothing of it runs, and its address is given back: what is left to be removed is in nobody's way.

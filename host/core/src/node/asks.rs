@@ -16,8 +16,8 @@ use crate::pod::{Container, Pod, ProbeKind};
 use crate::question::restart::{Bounds, Cause, Termination};
 use crate::question::{Answer, Body, FailureKind, PolicyFailure, Question, Verdict};
 use crate::record::Backoff;
-use crate::restart::{advance, backoff_key, go_duration};
-use crate::time::millis;
+use crate::restart::{advance, backoff_key, default_delay, go_duration};
+use crate::time::{Wall, millis};
 
 use super::cx::{Cx, What};
 use super::worker::{Place, Restart, RestartState, Worker};
@@ -188,6 +188,14 @@ fn guarded(cx: &Cx<'_>, asked: &Asked, answer: Answer) -> Result<Guarded<Answer>
     }
 }
 
+/// Under which key the backoff after a failure is kept, and its bounds.
+fn failure_backoff(cx: &Cx<'_>, container: &Container, cause: Cause) -> (String, Bounds) {
+    match cause {
+        Cause::ImagePullFailed => (container.image.clone(), cx.config().image_backoff),
+        _ => (format!("{cause:?}/{}", container.name), Bounds::POD_RETRY),
+    }
+}
+
 fn failure(kind: FailureKind, message: String) -> Verdict {
     Verdict { answer: Err(PolicyFailure { kind, message }), fuel: 0, nanos: 0, store_reads: Vec::new(), log: Vec::new() }
 }
@@ -208,6 +216,7 @@ impl Worker {
         self.restarts.insert(name.clone(), Restart { of: Some(of.clone()), state: RestartState::Asking });
         let key = backoff_key(container);
         let entry = self.record.containers.get(name).and_then(|c| c.backoff.clone()).filter(|b| b.key == key);
+        let entry = entry.filter(|entry| self.waits_for(cx, container, &of, entry));
         let mut question = self.restart_question(cx, &pod, container, last, entry.as_ref(), cx.config().restart);
         if let Some(end) = self.record.containers.get(name).and_then(|c| c.last.as_ref()) {
             ask::add_failure(&mut question, &end.reason, &end.message);
@@ -216,22 +225,33 @@ impl Worker {
         self.put(cx, question, target, name.as_str());
     }
 
+    /// Whether a backoff is to be waited out. What the node itself ended is begun anew in the same go, and judged, as upstream judges it, by
+    /// the end before: only where that is still being waited out, the wait is its own.
+    fn waits_for(&self, cx: &Cx<'_>, container: &Container, of: &ContainerId, entry: &Backoff) -> bool {
+        let Some(record) = self.record.containers.get(&container.name).filter(|c| c.owed.as_ref() == Some(of)) else { return true };
+        let before = record.before();
+        before.is_some_and(|end| default_delay(Some(entry), &entry.key, Wall(end.at), &cx.config().restart) > cx.now.wall.since(Wall(end.at)))
+    }
+
     /// Asks when something that must happen before a container can run is tried again.
     pub(super) fn ask_after_failure(&mut self, cx: &mut Cx<'_>, container: &Container, cause: Cause) {
-        let Some(pod) = self.pod.clone() else { return };
-        let name = &container.name;
         let now = cx.now.wall;
-        let (key, bounds) = match cause {
-            Cause::ImagePullFailed => (container.image.clone(), cx.config().image_backoff),
-            _ => (format!("{cause:?}/{name}"), Bounds::POD_RETRY),
-        };
+        let (key, bounds) = failure_backoff(cx, container, cause);
         // A failure moves the backoff on by itself: the wait after it is the new one.
         let entry = advance(self.pull_backoff.get(&key), &key, now, now, &bounds);
-        self.pull_backoff.insert(key, entry.clone());
+        self.pull_backoff.insert(key, entry);
+        self.ask_about_failure(cx, container, cause);
+    }
+
+    /// Asks about the last failure of this kind, where there was one.
+    fn ask_about_failure(&mut self, cx: &mut Cx<'_>, container: &Container, cause: Cause) {
+        let (key, bounds) = failure_backoff(cx, container, cause);
+        let Some((pod, entry)) = self.pod.clone().zip(self.pull_backoff.get(&key).cloned()) else { return };
+        let name = &container.name;
         if cause == Cause::StartFailed {
             self.restarts.insert(name.clone(), Restart { of: None, state: RestartState::Asking });
         }
-        let last = Termination { at: now.0, ran_for: 0, exit_code: 0, signal: None, out_of_memory: false, cause };
+        let last = Termination { at: entry.updated.0, ran_for: 0, exit_code: 0, signal: None, out_of_memory: false, cause };
         let mut question = self.restart_question(cx, &pod, container, last, Some(&entry), bounds);
         if let Some(why) = self.waiting.get(name) {
             ask::add_failure(&mut question, &why.reason, &why.message);
@@ -277,16 +297,26 @@ impl Worker {
     /// Policies of the restart hook changed: what waits is judged anew.
     pub(super) fn ask_again(&mut self, cx: &mut Cx<'_>) {
         let Some(pod) = self.pod.clone() else { return };
-        let waiting: Vec<(ContainerName, ContainerId)> = self
+        let waiting: Vec<(ContainerName, Option<ContainerId>)> = self
             .restarts
             .iter()
             .filter(|(_, r)| !matches!(r.state, RestartState::Asking))
-            .filter_map(|(name, r)| Some((name.clone(), r.of.clone()?)))
+            .map(|(name, r)| (name.clone(), r.of.clone()))
             .collect();
         for (name, of) in waiting {
-            if let Some(container) = pod.container(name.as_str()) {
-                self.ask_after_exit(cx, container, Some(&of));
+            match (pod.container(name.as_str()), &of) {
+                (Some(container), Some(_)) => self.ask_after_exit(cx, container, of.as_ref()),
+                (Some(container), None) => self.ask_about_failure(cx, container, Cause::StartFailed),
+                (None, _) => {}
             }
+        }
+        for container in self.ask_again_for_images() {
+            self.ask_about_failure(cx, &container, Cause::ImagePullFailed);
+        }
+        if self.hold.is_some()
+            && let Some(first) = pod.init_containers().chain(pod.app_containers()).next()
+        {
+            self.ask_about_failure(cx, first, Cause::SandboxFailed);
         }
     }
 
@@ -298,7 +328,7 @@ impl Worker {
                 if restart.of.as_ref() != Some(&of) || restart.state != RestartState::Asking {
                     return;
                 }
-                let finished = crate::time::Wall(match &settled.question.body {
+                let finished = Wall(match &settled.question.body {
                     Body::Restart(q) => q.last.at,
                     _ => cx.now.wall.0,
                 });
@@ -325,11 +355,16 @@ impl Worker {
             }
             (Target::Failure { container, cause, .. }, Answer::Restart(answer)) => {
                 let delay = Duration::from_millis(answer.delay);
-                let at = cx.now.mono + delay;
+                let failed = match &settled.question.body {
+                    Body::Restart(q) => Wall(q.last.at),
+                    _ => cx.now.wall,
+                };
+                let left = delay.saturating_sub(cx.now.wall.since(failed));
+                let at = cx.now.mono + left;
                 match cause {
                     Cause::ImagePullFailed => {
                         if let Some(spec) = self.pod.as_ref().and_then(|p| p.container(container.as_str())).cloned() {
-                            self.pull_later(cx, &spec, delay);
+                            self.pull_later(cx, &spec, left);
                         }
                     }
                     Cause::SandboxFailed => {
@@ -341,7 +376,7 @@ impl Worker {
                             RestartState::GivenUp { reason: answer.reason }
                         } else {
                             cx.wake_at(at);
-                            RestartState::Due { at, wall: cx.now.wall + delay, delay, reason: answer.reason }
+                            RestartState::Due { at, wall: cx.now.wall + left, delay, reason: answer.reason }
                         };
                         if self.restarts.get(&container).is_some_and(|r| r.of.is_none()) {
                             self.restarts.insert(container, Restart { of: None, state });

@@ -11,9 +11,10 @@ use crate::pod::{Container, ImageVolume, Pod, PullPolicy, is_reference};
 use crate::question::restart::Cause;
 use crate::restart::go_duration;
 use crate::status::Waiting;
+use crate::time::Mono;
 
 use super::cx::{Cx, ImageKey, What};
-use super::worker::{Pull, Worker};
+use super::worker::{Pull, PullFailure, Worker};
 
 /// After a failure that nothing but a change of the spec can mend.
 const MUCH_LATER: Duration = Duration::from_secs(300);
@@ -34,8 +35,8 @@ impl Wanted {
 
     fn mounted(container: &Container, mounted: &ImageVolume) -> Self {
         let key = ImageKey { container: container.name.clone(), volume: Some(mounted.volume.clone()) };
-        let (image, pull_policy) = (mounted.image.clone(), mounted.pull_policy);
-        Self { key, spec: Container { image, pull_policy, ..container.clone() } }
+        let (image, image_as_written) = (mounted.image.clone(), mounted.image_as_written.clone());
+        Self { key, spec: Container { image, image_as_written, pull_policy: mounted.pull_policy, ..container.clone() } }
     }
 
     /// What the key stands for in the pod as it is now.
@@ -80,12 +81,12 @@ impl Worker {
         }
         match self.pulls.get(&want.key) {
             Some(Pull::Ready(image)) => return Some(image.clone()),
-            Some(Pull::Inspecting(_) | Pull::Pulling { .. } | Pull::Asking { .. }) => return None,
+            Some(Pull::Inspecting(_) | Pull::Pulling { .. } | Pull::Asking(_)) => return None,
             Some(Pull::Queued { .. }) => {
                 self.pull_if_its_turn(cx, want);
                 return None;
             }
-            Some(Pull::Backoff { until }) => {
+            Some(Pull::Backoff { until, .. }) => {
                 let until = *until;
                 if !cx.reached(until) {
                     return None;
@@ -117,13 +118,13 @@ impl Worker {
 
     /// No registry and no runtime can know such an image; only a changed spec mends it.
     fn image_has_no_name(&mut self, cx: &mut Cx<'_>, want: &Wanted) {
-        let (container, image) = (&want.spec, &want.spec.image);
+        let (container, image) = (&want.spec, &want.spec.image_as_written);
         let text = format!(
             "Failed to apply default image tag \"{image}\": couldn't parse image name \"{image}\": invalid reference format"
         );
         self.say(cx, Some(&container.name), true, "InspectFailed", text.clone());
         self.without_image(cx, &container.name, "InvalidImageName", text);
-        self.pulls.insert(want.key.clone(), Pull::Backoff { until: cx.now.mono + MUCH_LATER });
+        self.pulls.insert(want.key.clone(), Pull::Backoff { until: cx.now.mono + MUCH_LATER, after: None });
     }
 
     /// Answer of a look for an image.
@@ -133,7 +134,7 @@ impl Worker {
         }
         let Some(want) = self.pod.as_ref().and_then(|pod| Wanted::find(pod, key)) else { return };
         let (container, name) = (&want.spec, &key.container);
-        let image = &container.image;
+        let image = &container.image_as_written;
         match result {
             Ok(Outcome::Image(Some(found))) => {
                 let text = format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
@@ -144,20 +145,20 @@ impl Worker {
                 let text = format!("Container image \"{image}\" is not present with pull policy of Never");
                 self.say(cx, Some(name), true, "ErrImageNeverPull", text.clone());
                 self.without_image(cx, name, "ErrImageNeverPull", text);
-                self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER });
+                self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER, after: None });
             }
             Ok(_) => self.queue_pull(cx, &want),
             Err(error) if error.kind == CallErrorKind::InvalidImageName => {
                 let text = format!("Failed to apply default image tag \"{image}\": {}", error.message);
                 self.say(cx, Some(name), true, "InspectFailed", text.clone());
                 self.without_image(cx, name, "InvalidImageName", text);
-                self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER });
+                self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER, after: None });
             }
             Err(error) => {
                 let text = format!("Failed to inspect image \"{image}\": {}", error.message);
                 self.say(cx, Some(name), true, "InspectFailed", text.clone());
                 self.without_image(cx, name, "ImageInspectError", text);
-                self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER });
+                self.pulls.insert(key.clone(), Pull::Backoff { until: cx.now.mono + LATER, after: None });
             }
         }
     }
@@ -170,7 +171,7 @@ impl Worker {
         };
         let Some(want) = self.pod.as_ref().and_then(|pod| Wanted::find(pod, key)) else { return };
         let (container, name) = (&want.spec, &key.container);
-        let spec_image = &container.image;
+        let spec_image = &container.image_as_written;
         match result {
             Ok(Outcome::Pulled { image, took }) => {
                 let text = format!(
@@ -181,7 +182,6 @@ impl Worker {
                 );
                 self.say(cx, Some(name), false, "Pulled", text);
                 self.waiting.remove(name);
-                self.pull_backoff.remove(spec_image);
                 self.pulls.insert(key.clone(), Pull::Ready(image));
             }
             Ok(_) => {
@@ -195,28 +195,60 @@ impl Worker {
     }
 
     fn pull_failed(&mut self, cx: &mut Cx<'_>, want: &Wanted, error: &CallError) {
-        let (name, image) = (&want.key.container, &want.spec.image);
+        let (name, image) = (&want.key.container, &want.spec.image_as_written);
         let (reason, message) = pull_failure(image, error);
         self.say(cx, Some(name), true, "Failed", format!("Failed to pull image \"{image}\": {}", error.message));
         self.without_image(cx, name, reason, message.clone());
-        self.pulls.insert(want.key.clone(), Pull::Asking { reason, error: message });
+        self.pulls.insert(want.key.clone(), Pull::Asking(PullFailure { reason, error: message }));
         self.ask_after_failure(cx, &want.spec, Cause::ImagePullFailed);
     }
 
     /// The policy has said when to pull again.
     pub(super) fn pull_later(&mut self, cx: &mut Cx<'_>, container: &Container, delay: Duration) {
-        let asking =
-            self.pulls.iter().filter(|(key, pull)| key.container == container.name && matches!(pull, Pull::Asking { .. }));
-        for (key, pull) in asking.map(|(key, pull)| (key.clone(), pull.clone())).collect::<Vec<_>>() {
+        let asking = self.pulls.iter().filter(|(key, _)| key.container == container.name).filter_map(|(key, pull)| match pull {
+            Pull::Asking(failure) => Some((key.clone(), failure.clone())),
+            _ => None,
+        });
+        for (key, failure) in asking.collect::<Vec<_>>() {
             let Some(want) = self.pod.as_ref().and_then(|pod| Wanted::find(pod, &key)) else { continue };
-            let Pull::Asking { reason, error } = pull else { continue };
-            let text = format!("Back-off pulling image \"{}\"", want.spec.image);
-            self.say(cx, Some(&container.name), false, "BackOff", text.clone());
-            self.without_image(cx, &container.name, "ImagePullBackOff", format!("{text}: {reason}: {error}"));
-            let until = cx.now.mono + delay;
-            cx.wake_at(until);
-            self.pulls.insert(key, Pull::Backoff { until });
+            self.wait_for_image(cx, &want, cx.now.mono + delay, failure);
         }
+    }
+
+    fn wait_for_image(&mut self, cx: &mut Cx<'_>, want: &Wanted, until: Mono, failure: PullFailure) {
+        let name = &want.key.container;
+        let text = format!("Back-off pulling image \"{}\"", want.spec.image_as_written);
+        self.say(cx, Some(name), false, "BackOff", text.clone());
+        self.without_image(cx, name, "ImagePullBackOff", format!("{text}: {}: {}", failure.reason, failure.error));
+        cx.wake_at(until);
+        self.pulls.insert(want.key.clone(), Pull::Backoff { until, after: Some(failure) });
+    }
+
+    /// Policies changed: of each image that a failed pull made wait, it is asked anew when to pull it. The containers concerned.
+    pub(super) fn ask_again_for_images(&mut self) -> Vec<Container> {
+        let mut asking = Vec::new();
+        let waiting = self.pulls.iter().filter_map(|(key, pull)| match pull {
+            Pull::Backoff { after: Some(failure), .. } => Some((key.clone(), failure.clone())),
+            _ => None,
+        });
+        for (key, failure) in waiting.collect::<Vec<_>>() {
+            let Some(want) = self.pod.as_ref().and_then(|pod| Wanted::find(pod, &key)) else { continue };
+            self.pulls.insert(key, Pull::Asking(failure));
+            asking.push(want.spec);
+        }
+        asking
+    }
+
+    /// The wait for an image is the pod's, whichever of its containers has seen the pull fail.
+    fn shared_wait(&self, cx: &Cx<'_>, want: &Wanted) -> Option<(Mono, PullFailure)> {
+        let pod = self.pod.as_ref()?;
+        self.pulls.iter().find_map(|(key, pull)| match pull {
+            Pull::Backoff { until, after: Some(failure) } if *until > cx.now.mono && *key != want.key => {
+                let same = Wanted::find(pod, key).is_some_and(|other| other.spec.image == want.spec.image);
+                same.then(|| (*until, failure.clone()))
+            }
+            _ => None,
+        })
     }
 
     fn queue_pull(&mut self, cx: &mut Cx<'_>, want: &Wanted) {
@@ -241,7 +273,11 @@ impl Worker {
             return;
         };
         cx.shared.pulls.queue.pop_front();
-        self.say(cx, Some(&want.key.container), false, "Pulling", format!("Pulling image \"{}\"", want.spec.image));
+        if let Some((until, failure)) = self.shared_wait(cx, want) {
+            self.wait_for_image(cx, want, until, failure);
+            return self.next_pull(cx);
+        }
+        self.say(cx, Some(&want.key.container), false, "Pulling", format!("Pulling image \"{}\"", want.spec.image_as_written));
         let (rate, now) = (cx.config().pull_rate, cx.now.mono);
         if rate.is_none_or(|rate| cx.shared.pulls.bucket.take(rate, now)) {
             let act = Act::PullImage { pod, image: want.spec.image.clone() };
@@ -253,6 +289,11 @@ impl Worker {
             let message = "pull QPS exceeded".to_owned();
             self.pull_failed(cx, want, &CallError { operation, object, kind: CallErrorKind::Other, message });
         }
+        self.next_pull(cx);
+    }
+
+    /// Whoever is at the front of the queue now is looked at.
+    fn next_pull(&self, cx: &mut Cx<'_>) {
         if let Some((next, _)) = cx.shared.pulls.queue.front() {
             cx.touched.insert(next.clone());
         }
@@ -307,9 +348,7 @@ impl Worker {
             }
         }
         cx.shared.pulls.queue.retain(|(uid, key)| *uid != self.uid || !keys.contains(key));
-        if let Some((next, _)) = cx.shared.pulls.queue.front() {
-            cx.touched.insert(next.clone());
-        }
+        self.next_pull(cx);
     }
 }
 

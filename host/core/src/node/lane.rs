@@ -12,6 +12,7 @@ use crate::pod::{Container, ContainerKind, Pod};
 use crate::question::qos::Placement;
 use crate::question::restart::Cause;
 use crate::restart::{advance, backoff_key};
+use crate::time::Wall;
 
 use super::cx::{Cx, What};
 use super::worker::{Lane, Life, Place, Restart, RestartState, Worker};
@@ -241,6 +242,10 @@ impl Worker {
         let bounds = cx.config().restart;
         let now = cx.now.wall;
         let finished = match &start.from {
+            From::Exited(id) if self.health(id).owed => {
+                // As it was asked: the end before counts. See `waits_for`.
+                self.record.containers.get(&container.name).and_then(|c| c.before()).map(|end| Wall(end.at))
+            }
             From::Exited(id) => {
                 self.last_seen().and_then(|have| have.containers.iter().find(|c| c.id == *id)).and_then(|c| c.finished)
             }

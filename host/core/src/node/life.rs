@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decide::{Plan, Run, decide};
+use crate::decide::{Plan, Run, asks_for_all, decide};
 use crate::effect::{Act, Effect, StopCause};
 use crate::id::{ContainerId, SandboxId};
 use crate::observed::{Container, ContainerState, Observed, SandboxState};
 use crate::pod::{Pod, ProbeKind, RestartPolicy, Source};
 use crate::question::restart::{Cause, Termination};
 use crate::record::{End, Ended, Stop};
-use crate::restart::{RestartDecision, backoff_key, effective_policy, should_restart};
+use crate::restart::{backoff_key, effective_policy};
 use crate::status::{Inputs, status, unchanged};
 
 use super::cx::{Cx, What, changed};
@@ -222,7 +222,11 @@ impl Worker {
             }
             self.stop(cx, attempt, kill.cause, kill.message.clone(), grace);
         }
-        self.remove(cx, &run.prune, false);
+        // What was made and not started, as far as this look tells, may be just being started.
+        let busy = self.lane.is_some();
+        let made = |id: &ContainerId| have.containers.iter().any(|c| c.id == *id && c.state == ContainerState::Created);
+        let prune: Vec<ContainerId> = run.prune.iter().filter(|id| !(busy && made(id))).cloned().collect();
+        self.remove(cx, &prune, false);
         self.renew_files(cx, pod);
         self.start_next(cx, pod, run);
     }
@@ -270,8 +274,7 @@ impl Worker {
         // The one that asked for it is removed last, so that the wish is not lost with the agent.
         let Some(pod) = self.pod.clone() else { return };
         let asks = |c: &Container| {
-            pod.container(c.name.as_str())
-                .is_some_and(|spec| should_restart(&pod, spec, Some(c.exit_code)) == RestartDecision::AllContainers)
+            pod.container(c.name.as_str()).is_some_and(|spec| asks_for_all(&pod, spec, c)) && !self.health(&c.id).owed
         };
         let (last, first): (Vec<&Container>, Vec<&Container>) = have.containers.iter().partition(|c| asks(c));
         let ids: Vec<ContainerId> = if first.is_empty() { last } else { first }.into_iter().map(|c| c.id.clone()).collect();
@@ -561,7 +564,7 @@ impl Worker {
             probes: &probes,
             previous: self.status.as_deref(),
             config: cx.config(),
-            sandbox_ready: sandbox_ready && self.life <= Life::Running,
+            sandbox_ready,
             stopped: self.life >= Life::Cleaning,
             now: cx.now.wall,
         }))

@@ -73,13 +73,19 @@ pub(super) enum Pull {
     },
     Ready(Image),
     /// The policy is being asked when to try again.
-    Asking {
-        reason: &'static str,
-        error: String,
-    },
+    Asking(PullFailure),
+    /// Waits. `after` is why, where it is a pull that failed.
     Backoff {
         until: Mono,
+        after: Option<PullFailure>,
     },
+}
+
+/// Why an image could not be pulled: the reason that a status shows, and the runtime's words.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PullFailure {
+    pub(super) reason: &'static str,
+    pub(super) error: String,
 }
 
 impl Pull {
@@ -187,10 +193,16 @@ pub(super) struct Worker {
 
 impl Worker {
     /// A pod just heard of: from a source, from the store or from the runtime.
-    pub(super) fn new(uid: PodUid, record: PodRecord, stored: bool, last_id: u64) -> Self {
+    pub(super) fn new(uid: PodUid, mut record: PodRecord, stored: bool, last_id: u64) -> Self {
+        let before = record.clone();
+        // A pod that was turned away is let in, or turned away, by each life of the agent anew.
+        let refused = record.stop.as_ref().is_some_and(|stop| stop.cause == StopCause::Rejected);
+        if refused {
+            (record.stop, record.end, record.over) = (None, None, false);
+        }
         let life = match (&record.stop, stored) {
             (Some(_), _) => Life::Stopping,
-            (None, true) if record.end.is_none() => Life::Running,
+            (None, true) if record.end.is_none() && !refused => Life::Running,
             _ => Life::Queued,
         };
         let place = record.placement.clone().map_or(Place::Unknown, |p| Place::Given(Arc::new(p)));
@@ -198,7 +210,7 @@ impl Worker {
             uid,
             pod: None,
             life,
-            stored: stored.then(|| record.clone()),
+            stored: stored.then_some(before),
             record,
             seen: None,
             summary: Summary::default(),
@@ -280,6 +292,8 @@ impl Worker {
             unhealthy: of(ProbeKind::Liveness) == Some(Some(false)),
             not_started: startup == Some(Some(false)),
             started: match startup {
+                // It is being ended, and another one follows: nobody may take it for one to go on from.
+                _ if self.stops.get(id).is_some_and(|stop| stop.cause == StopCause::HookFailed) => false,
                 Some(result) => result == Some(true),
                 // Without a worker: not declared, or not looked at yet.
                 None => !self.declares_startup(id),

@@ -22,7 +22,7 @@ pub fn is_reference(image: &str) -> bool {
 fn is_host(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, port)) => {
-            return address.parse::<std::net::Ipv6Addr>().is_ok() && (port.is_empty() || is_port(&port[1..]));
+            return address.parse::<std::net::Ipv6Addr>().is_ok() && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port));
         }
         None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
     };

@@ -135,7 +135,8 @@ fn images(spec: &v1::PodSpec) -> Result<Vec<ImageVolume>, PodError> {
             let image = source.reference.as_deref().filter(|image| !image.is_empty());
             let image = image.ok_or_else(|| PodError::Missing { field: at("reference") })?;
             let pull_policy = pull_policy(&at("pullPolicy"), source.pull_policy.as_deref(), image)?;
-            Ok(ImageVolume { volume: volume.clone(), image: with_tag(image), pull_policy })
+            let image_as_written = image.to_owned();
+            Ok(ImageVolume { volume: volume.clone(), image: with_tag(image), image_as_written, pull_policy })
         })
         .collect()
 }
@@ -161,6 +162,7 @@ fn container(
         kind,
         index,
         image: with_tag(image),
+        image_as_written: image.to_owned(),
         pull_policy: pull_policy(&at("imagePullPolicy"), c.image_pull_policy.as_deref(), image)?,
         image_volumes: {
             let mounted = |image: &&ImageVolume| c.volume_mounts.iter().flatten().any(|mount| mount.name == image.volume);

@@ -14,7 +14,7 @@ pub(super) fn fresh(cx: &Cx<'_>, container: &Container) -> v1::ContainerStatus {
     let has_init = pod.init_containers().next().is_some();
     v1::ContainerStatus {
         name: container.name.as_str().to_owned(),
-        image: container.image.clone(),
+        image: container.image_as_written.clone(),
         state: Some(state::waiting(if has_init { "PodInitializing" } else { "ContainerCreating" }, "")),
         last_state: Some(v1::ContainerState::default()),
         volume_mounts: mounts(pod, container, None),

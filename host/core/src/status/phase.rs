@@ -75,7 +75,9 @@ pub(super) fn decide(cx: &Cx<'_>, lists: &Lists) -> Verdict {
 /// The phase that may be told: while something may still run, a pod does not become terminal.
 pub(super) fn show(cx: &Cx<'_>, decided: &Verdict) -> Verdict {
     let before = cx.before.and_then(Phase::of);
-    if !decided.phase.is_terminal() || before.is_some_and(Phase::is_terminal) || !cx.may_run() {
+    // What the API has been told, whoever told it, is not taken back.
+    let told = [cx.before, cx.inputs.pod.object.status.as_ref()].into_iter().flatten().filter_map(Phase::of);
+    if !decided.phase.is_terminal() || told.into_iter().any(Phase::is_terminal) || !cx.may_run() {
         return decided.clone();
     }
     Verdict {
