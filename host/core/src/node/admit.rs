@@ -91,7 +91,7 @@ impl Node {
     fn others(&self, uid: &PodUid) -> impl Iterator<Item = &Worker> {
         let declared = |other: &PodUid| !self.shared.heard || self.desired.get(other).is_some();
         let refused = |w: &Worker| w.record.stop.as_ref().is_some_and(|stop| stop.cause == StopCause::Rejected);
-        let holds = |w: &Worker| matches!(w.life, Life::Running | Life::Stopping) && !refused(w);
+        let holds = move |w: &Worker| matches!(w.life, Life::Running | Life::Stopping) && !refused(w);
         self.workers.iter().filter(move |(other, w)| *other != uid && holds(w) && declared(other)).map(|(_, w)| w)
     }
 
