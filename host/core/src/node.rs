@@ -264,6 +264,9 @@ impl Node {
             let known_empty = worker.last_seen().is_some_and(Observed::is_empty) && worker.fresh().is_some();
             if !known_empty {
                 // Listed, and nothing there: as good as a look.
+                for gone in worker.last_seen().map(life::ids).unwrap_or_default() {
+                    self.index.remove(&gone);
+                }
                 worker.observe(id, Observed::default());
                 worker.hinted = false;
                 self.dirty.insert(uid.clone());

@@ -9,6 +9,7 @@ use crate::ask;
 use crate::decision::DecisionRecord;
 use crate::effect::{Act, Effect, Rung};
 use crate::event::{CallError, Outcome};
+use crate::evict::Short;
 use crate::guard::{self, Guarded};
 use crate::id::{ContainerId, ContainerName, PodUid};
 use crate::observed::Observed;
@@ -58,15 +59,15 @@ pub(super) enum Target {
     Place { pod: PodUid },
     /// A sampling.
     Assess,
-    /// A shortage.
-    Rank,
+    /// This shortage.
+    Rank(Box<Short>),
 }
 
 impl Target {
     pub(super) fn pod(&self) -> Option<&PodUid> {
         match self {
             Self::Exit { pod, .. } | Self::Failure { pod, .. } | Self::Probe { pod, .. } | Self::Place { pod } => Some(pod),
-            Self::Assess | Self::Rank => None,
+            Self::Assess | Self::Rank(_) => None,
         }
     }
 }

@@ -40,6 +40,10 @@ impl Worker {
     pub(super) fn advance(&mut self, cx: &mut Cx<'_>, wanted: Option<&Arc<Pod>>) -> After {
         let begun = cx.out.len();
         if !cx.shared.runtime_up || (!cx.shared.heard && wanted.is_none()) {
+            // What nobody declares keeps no place in the queue that others wait in.
+            if wanted.is_none() {
+                self.drop_pulls(cx);
+            }
             // What answers by itself is still asked: who is ready does not hang on the runtime.
             if self.life == Life::Running
                 && let Some(pod) = self.pod.clone()
@@ -512,6 +516,9 @@ impl Worker {
             });
             entry.probes = None;
         }
+        let to_be_noted = |id: &ContainerId| have.containers.iter().any(|c| c.id == *id && c.state != ContainerState::Exited);
+        self.ended.retain(|id, _| to_be_noted(id));
+        self.stopped_sandboxes.retain(|id| have.sandboxes.iter().any(|s| s.id == *id));
     }
 
     /// Begins a look when one is wanted and none is under way.

@@ -34,8 +34,6 @@ pub(super) struct Pressure {
     last: Option<Arc<Sample>>,
     evictor: Evictor,
     conditions: Vec<String>,
-    /// A ranking is being asked for.
-    short: Option<Short>,
     /// Who was evicted last, and when, while it is being ended.
     victim: Option<(PodUid, Mono)>,
 }
@@ -104,9 +102,9 @@ impl Node {
 
     /// An answer to a question about the node.
     pub(super) fn pressure_settled(&mut self, now: Now, settled: Settled, out: &mut Vec<Effect>) {
-        match settled.answer {
-            Answer::Assess(extra) => self.assess(now, extra, out),
-            Answer::Rank(victims) => self.evict_first(now, &victims, &settled.question, out),
+        match (settled.answer, settled.target) {
+            (Answer::Assess(extra), _) => self.assess(now, extra, out),
+            (Answer::Rank(victims), Target::Rank(short)) => self.evict_first(now, &short, &victims, &settled.question, out),
             _ => {}
         }
     }
@@ -138,8 +136,7 @@ impl Node {
             return;
         }
         let question = rank_question(self.node_facts(now), short.shortage.clone(), &contenders, sample.facts.clone());
-        self.pressure.short = Some(short);
-        self.put_node_question(now, question, Target::Rank, out);
+        self.put_node_question(now, question, Target::Rank(Box::new(short)), out);
     }
 
     /// Every pod that has more in local storage than its own limits allow, and may go, goes. Answers whether any did.
@@ -164,8 +161,7 @@ impl Node {
     }
 
     /// The first victim that is still there goes.
-    fn evict_first(&mut self, now: Now, victims: &[Victim], question: &Question, out: &mut Vec<Effect>) {
-        let Some(short) = self.pressure.short.take() else { return };
+    fn evict_first(&mut self, now: Now, short: &Short, victims: &[Victim], question: &Question, out: &mut Vec<Effect>) {
         let sample = self.pressure.last.clone().unwrap_or_default();
         for victim in victims {
             let Some(words) = question.words.pods.get(victim.pod as usize) else { continue };
@@ -175,7 +171,7 @@ impl Node {
             let Some(pod) = worker.pod.clone().filter(|pod| worker.goes(pod, evict_static)) else { continue };
             let usage = sample.pods.get(&uid);
             let containers = evict::used(short.shortage.starved, usage, worker.last_seen());
-            let message = evict::message(&short, &pod, usage, &containers);
+            let message = evict::message(short, &pod, usage, &containers);
             let said = victim.grace.map(Duration::from_millis);
             let grace = evict::grace(&short.shortage, &pod, said, &self.shared.config);
             let signal = short.crossed.as_ref().map_or("policy", |crossed| &crossed.signal).to_owned();

@@ -133,7 +133,7 @@ fn seen(
         ContainerState::Exited => state::terminated(ended(cx, container, newest)),
         ContainerState::Unknown => match (old, same.and_then(state::ended)) {
             (Some(old), _) if state::is_running(old) => {
-                status.restart_count = status.restart_count.max(old.restart_count + 1);
+                status.restart_count = status.restart_count.max(old.restart_count.saturating_add(1));
                 state::terminated(state::lost(UNKNOWN, "The container could not be located when the pod was terminated"))
             }
             // It stays as it was said to be until the runtime can tell.

@@ -56,7 +56,7 @@ pub(super) fn status(cx: &Cx<'_>, container: &Container, old: Option<&v1::Contai
             let text = "The container could not be located when the pod was deleted.  The container used to be Running";
             status.last_state = Some(state::terminated(state::lost(UNKNOWN, text)));
             if cx.inputs.pod.deletion.is_none() {
-                status.restart_count = status.restart_count.max(old.restart_count + 1);
+                status.restart_count = status.restart_count.max(old.restart_count.saturating_add(1));
             }
         }
     }
@@ -106,7 +106,7 @@ fn removed_for_restart(mut status: v1::ContainerStatus, old: &v1::ContainerStatu
     let text = "The container is removed because RestartAllContainers in place";
     status.last_state = old.last_state.clone().or(status.last_state);
     if state::has_run(old) {
-        status.restart_count = status.restart_count.max(old.restart_count + 1);
+        status.restart_count = status.restart_count.max(old.restart_count.saturating_add(1));
         status.last_state = Some(state::terminated(state::lost(RESTARTING_ALL, text)));
     }
     let reason = old.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
