@@ -99,17 +99,7 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     };
     let core = settings.core(&found);
 
-    let record = PodRecord {
-        uid: pod.uid.clone(),
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
-        started: now,
-        stop: None,
-        end: None,
-        over: false,
-        placement: None,
-        containers: std::collections::BTreeMap::new(),
-    };
+    let record = PodRecord::new(pod.uid.clone(), &pod.namespace, &pod.name, now);
     let question = ask::qos_question(&pod, &record, NodeFacts::default(), &core);
     let Answer::Qos(answer) = ask::native(&question) else { bail!("the native policy answers another question") };
     let placement = answer.placement;

@@ -124,17 +124,7 @@ fn placement(pod: &Pod) -> Placement {
         node_ips: vec![],
         runtime_name: "containerd".into(),
     };
-    let record = PodRecord {
-        uid: pod.uid.clone(),
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
-        started: Wall(0),
-        stop: None,
-        end: None,
-        over: false,
-        placement: None,
-        containers: BTreeMap::new(),
-    };
+    let record = PodRecord::new(pod.uid.clone(), &pod.namespace, &pod.name, Wall(0));
     let question = ask::qos_question(pod, &record, NodeFacts::default(), &Settings::below("/var/lib/kubelet", "n1").core(&found));
     match ask::native(&question) {
         Answer::Qos(answer) => answer.placement,

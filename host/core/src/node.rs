@@ -19,7 +19,7 @@ use crate::id::{EffectId, PodUid};
 use crate::ladder::Ladder;
 use crate::observed::{Listing, Observed};
 use crate::question::{Hook, NodeFacts};
-use crate::record::{ContainerRecord, PodRecord};
+use crate::record::PodRecord;
 use crate::say::{About, Say};
 use crate::time::{Mono, Now};
 
@@ -198,17 +198,7 @@ impl Node {
         let last_id = self.forgotten.get(uid).copied().unwrap_or(0);
         self.workers.entry(uid.clone()).or_insert_with(|| {
             let (namespace, name) = name.unwrap_or_default();
-            let record = PodRecord {
-                uid: uid.clone(),
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                started: now.wall,
-                stop: None,
-                end: None,
-                over: false,
-                placement: None,
-                containers: BTreeMap::<_, ContainerRecord>::new(),
-            };
+            let record = PodRecord::new(uid.clone(), namespace, name, now.wall);
             Worker::new(uid.clone(), record, false, last_id)
         })
     }

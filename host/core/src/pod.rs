@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{ContainerName, PodUid};
 use crate::time::Wall;
 
+pub(crate) mod allocated;
 mod claims;
 mod image;
 mod parse;

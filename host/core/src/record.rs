@@ -36,6 +36,27 @@ pub struct PodRecord {
     /// By container.
     #[serde(default)]
     pub containers: BTreeMap<ContainerName, ContainerRecord>,
+    /// The resources that it runs with, where its spec has come to name others: see `pod::allocated`.
+    #[serde(default)]
+    pub allocated: Option<k8s_openapi::serde_json::Value>,
+}
+
+impl PodRecord {
+    /// Of a pod of which nothing is known yet but that it began at `started`.
+    pub fn new(uid: PodUid, namespace: &str, name: &str, started: Wall) -> Self {
+        Self {
+            uid,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            started,
+            stop: None,
+            end: None,
+            over: false,
+            placement: None,
+            containers: BTreeMap::new(),
+            allocated: None,
+        }
+    }
 }
 
 /// How a pod is being ended.

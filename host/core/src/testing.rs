@@ -25,17 +25,7 @@ pub(crate) fn pod_of(object: Value) -> Pod {
 
 /// What is remembered of a pod that began at 2 s and of which nothing else is known.
 pub(crate) fn record(pod: &Pod) -> PodRecord {
-    PodRecord {
-        uid: pod.uid.clone(),
-        namespace: pod.namespace.clone(),
-        name: pod.name.clone(),
-        started: Wall(2000),
-        stop: None,
-        end: None,
-        over: false,
-        placement: None,
-        containers: BTreeMap::new(),
-    }
+    PodRecord::new(pod.uid.clone(), &pod.namespace, &pod.name, Wall(2000))
 }
 
 /// A sandbox of the pods' network, made at 6 s.

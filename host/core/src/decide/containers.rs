@@ -23,7 +23,8 @@ pub(super) enum Init {
 pub(super) fn ran_out(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) -> Health) -> bool {
     let ended = |container: &Container| {
         let newest = have.newest(container.name.as_str())?;
-        let lives = have.of(container.name.as_str()).any(|attempt| attempt.state != ContainerState::Exited && !is_late(have, attempt));
+        let lives =
+            have.of(container.name.as_str()).any(|attempt| attempt.state != ContainerState::Exited && !is_late(have, attempt));
         (!lives && newest.state == ContainerState::Exited).then_some(newest)
     };
     pod.app_containers().all(|app| ended(app).is_some_and(|attempt| !again(pod, app, attempt, health)))
@@ -32,7 +33,8 @@ pub(super) fn ran_out(pod: &Pod, have: &Observed, health: &dyn Fn(&ContainerId) 
 
 /// Made by a call that was carried out late, when a newer attempt had begun already: it is not started any more.
 fn is_late(have: &Observed, attempt: &Attempt) -> bool {
-    attempt.state == ContainerState::Created && have.newest(attempt.name.as_str()).is_some_and(|newest| newest.attempt > attempt.attempt)
+    attempt.state == ContainerState::Created
+        && have.newest(attempt.name.as_str()).is_some_and(|newest| newest.attempt > attempt.attempt)
 }
 
 /// Of one name, one attempt lives: the running one, the newest, the one made first. Others are late twins.

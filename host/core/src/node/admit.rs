@@ -42,7 +42,7 @@ impl Node {
 
     fn admit(&mut self, now: Now, uid: &PodUid, out: &mut Vec<Effect>) {
         let (Some(worker), Some(pod)) = (self.workers.get(uid), self.desired.get(uid).cloned()) else { return };
-        if worker.life != Life::Queued || self.name_is_taken(uid, &pod) {
+        if worker.life != Life::Queued || !worker.is_of(&pod) || self.name_is_taken(uid, &pod) {
             return;
         }
         // What runs already was let in by somebody before.

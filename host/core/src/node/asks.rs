@@ -229,9 +229,13 @@ impl Worker {
     /// Whether a backoff is to be waited out. What the node itself ended is begun anew in the same go, and judged, as upstream judges it, by
     /// the end before: only where that is still being waited out, the wait is its own.
     fn waits_for(&self, cx: &Cx<'_>, container: &Container, of: &ContainerId, entry: &Backoff) -> bool {
-        let Some(record) = self.record.containers.get(&container.name).filter(|c| c.owed.as_ref() == Some(of)) else { return true };
+        let Some(record) = self.record.containers.get(&container.name).filter(|c| c.owed.as_ref() == Some(of)) else {
+            return true;
+        };
         let before = record.before();
-        before.is_some_and(|end| default_delay(Some(entry), &entry.key, Wall(end.at), &cx.config().restart) > cx.now.wall.since(Wall(end.at)))
+        before.is_some_and(|end| {
+            default_delay(Some(entry), &entry.key, Wall(end.at), &cx.config().restart) > cx.now.wall.since(Wall(end.at))
+        })
     }
 
     /// Asks when something that must happen before a container can run is tried again.

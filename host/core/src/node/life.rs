@@ -11,7 +11,7 @@ use crate::decide::{Plan, Run, asks_for_all, decide};
 use crate::effect::{Act, Effect, StopCause};
 use crate::id::{ContainerId, SandboxId};
 use crate::observed::{Container, ContainerState, Observed, SandboxState};
-use crate::pod::{Pod, ProbeKind, RestartPolicy, Source};
+use crate::pod::{Pod, ProbeKind, RestartPolicy, Source, allocated};
 use crate::question::restart::{Cause, Termination};
 use crate::record::{End, Ended, Stop};
 use crate::restart::{backoff_key, effective_policy};
@@ -81,15 +81,17 @@ impl Worker {
 
     /// Takes what the sources say of the pod.
     fn declared(&mut self, cx: &mut Cx<'_>, wanted: Option<&Arc<Pod>>) -> After {
-        match wanted {
+        match wanted.filter(|pod| self.is_of(pod)) {
             // Declared again while it is being removed: it must first be gone, then it gets a new life.
             Some(_) if self.record.stop.as_ref().is_some_and(|s| is_removal(s.cause)) => {}
             Some(pod) => {
-                if self.pod.as_ref() != Some(pod) {
+                if self.declared.as_ref() != Some(pod) {
+                    self.declared = Some(pod.clone());
+                    let pod = self.with_what_it_was_given(cx, pod);
                     let fields = |pod: &Arc<Pod>| (pod.labels.clone(), pod.annotations.clone());
-                    self.files_due |= self.pod.as_ref().map(fields) != Some(fields(pod));
+                    self.files_due |= self.pod.as_ref().map(fields) != Some(fields(&pod));
                     if let Some(before) = self.pod.replace(pod.clone()) {
-                        self.edited(cx, &before, pod);
+                        self.edited(cx, &before, &pod);
                     }
                     self.status_due = true;
                 }
@@ -118,6 +120,24 @@ impl Worker {
             },
         }
         After::Keep
+    }
+
+    /// The pod as it is to run: with the resources that it was let in with. That others are wanted is told.
+    fn with_what_it_was_given(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>) -> Arc<Pod> {
+        let kept = self.record.allocated.clone();
+        let Some(given) = kept.or_else(|| self.pod.as_ref().map(|pod| allocated::resources(pod))) else { return pod.clone() };
+        let Ok(runs) = allocated::with_resources(pod, &given) else { return pod.clone() };
+        let wanted = allocated::resources(pod);
+        if allocated::resources(&runs) == wanted {
+            self.record.allocated = None;
+            return pod.clone();
+        }
+        self.record.allocated = Some(given);
+        if self.life <= Life::Running {
+            let text = format!("Pod resize Infeasible: {wanted}: {}", allocated::INFEASIBLE);
+            self.say(cx, None, true, "ResizeInfeasible", text);
+        }
+        Arc::new(runs)
     }
 
     /// Waits that belong to another image or to other resources are over: see [`backoff_key`].

@@ -132,8 +132,10 @@ pub(super) struct Probing {
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) uid: PodUid,
-    /// As declared, or as last declared; None for a pod that only the runtime knows.
+    /// As it runs: as declared, or as last declared; None for a pod that only the runtime knows.
     pub(super) pod: Option<Arc<Pod>>,
+    /// As a source declared it last: other resources than those that the pod runs with, it is not given.
+    pub(super) declared: Option<Arc<Pod>>,
     pub(super) life: Life,
     pub(super) record: PodRecord,
     pub(super) stored: Option<PodRecord>,
@@ -209,6 +211,7 @@ impl Worker {
         Self {
             uid,
             pod: None,
+            declared: None,
             life,
             stored: stored.then_some(before),
             record,
@@ -327,6 +330,11 @@ impl Worker {
                 Some((c.name.clone(), ProbeView { started, ready }))
             })
             .collect()
+    }
+
+    /// The pod of the record. A source that declares another name under the same UID means another pod.
+    pub(super) fn is_of(&self, pod: &Pod) -> bool {
+        self.record.name.is_empty() || (self.record.name == pod.name && self.record.namespace == pod.namespace)
     }
 
     /// Says something about the pod, or about one of its containers.

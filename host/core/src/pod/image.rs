@@ -22,7 +22,8 @@ pub fn is_reference(image: &str) -> bool {
 fn is_host(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, port)) => {
-            return address.parse::<std::net::Ipv6Addr>().is_ok() && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port));
+            return address.parse::<std::net::Ipv6Addr>().is_ok()
+                && (port.is_empty() || port.strip_prefix(':').is_some_and(is_port));
         }
         None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
     };

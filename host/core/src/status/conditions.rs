@@ -35,6 +35,7 @@ pub(super) fn list(cx: &Cx<'_>, lists: &Lists, phase: Phase, shown: Phase) -> Ve
         list.push(disruption);
     }
     list.extend(restarting(cx, phase));
+    list.extend(resize_pending(cx, phase));
     list.push(Verdict::of(sandbox_ready(cx)).into_condition(cx, "PodReadyToStartContainers"));
     list.push(initialized(cx, lists, phase).into_condition(cx, "Initialized"));
     let containers = containers_ready(cx, lists, phase);
@@ -194,6 +195,14 @@ fn restarting(cx: &Cx<'_>, phase: Phase) -> Option<v1::PodCondition> {
     };
     // Upstream leaves the generation of this one unset.
     Some(v1::PodCondition { observed_generation: None, ..verdict.into_condition(cx, RESTARTING) })
+}
+
+/// Other resources are wanted than those that the pod runs with, which it keeps.
+fn resize_pending(cx: &Cx<'_>, phase: Phase) -> Option<v1::PodCondition> {
+    let pending = cx.inputs.record.allocated.is_some() && !phase.is_terminal();
+    let message = Some(crate::pod::allocated::INFEASIBLE.to_owned());
+    let verdict = Verdict { holds: true, reason: Some("Infeasible"), message };
+    pending.then(|| verdict.into_condition(cx, "PodResizePending"))
 }
 
 fn restart_all_begun(cx: &Cx<'_>) -> bool {
