@@ -9,10 +9,7 @@ use polylet_core::pod::Handler;
 use polylet_proto::cri;
 use serde_json::Value;
 
-const MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
-const MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
-const PRE_STOP: &str = "io.kubernetes.container.preStopHandler";
-const PORTS: &str = "io.kubernetes.container.ports";
+use crate::key;
 
 /// Most of a termination message that is kept, in bytes.
 const MESSAGE_MAX: u64 = 4096;
@@ -28,11 +25,11 @@ const LOG_WINDOW: u64 = LOG_MAX as u64 + (LOG_LINES as u64 + 1) * 128 + (16 << 1
 pub(super) async fn message(status: &cri::ContainerStatus) -> String {
     let file = status
         .annotations
-        .get(MESSAGE_PATH)
+        .get(key::MESSAGE_PATH)
         .filter(|path| !path.is_empty())
         .and_then(|path| status.mounts.iter().find(|m| m.container_path == *path))
         .map(|mount| PathBuf::from(&mount.host_path));
-    let from_log = status.annotations.get(MESSAGE_POLICY).is_some_and(|p| p == "FallbackToLogsOnError")
+    let from_log = status.annotations.get(key::MESSAGE_POLICY).is_some_and(|p| p == "FallbackToLogsOnError")
         && status.exit_code != 0
         && status.reason != "ContainerCannotRun";
     let log = from_log.then(|| PathBuf::from(&status.log_path));
@@ -84,7 +81,7 @@ fn end_of_log(raw: &[u8], whole: bool) -> String {
 fn port(said: &Value, annotations: &BTreeMap<String, String>) -> Option<u16> {
     let number = |value: &Value| value.as_u64().and_then(|port| u16::try_from(port).ok());
     let Some(name) = said.as_str() else { return number(said) };
-    let ports: Value = serde_json::from_str(annotations.get(PORTS)?).ok()?;
+    let ports: Value = serde_json::from_str(annotations.get(key::PORTS)?).ok()?;
     let named = ports.as_array()?.iter().find(|port| port.get("name").and_then(Value::as_str) == Some(name));
     named.and_then(|port| number(port.get("containerPort")?)).or_else(|| name.parse().ok())
 }
@@ -115,7 +112,7 @@ fn tail(path: &Path, most: u64) -> std::io::Result<(Vec<u8>, bool)> {
 
 /// The preStop hook as the annotation keeps it: what a pod that no source declares any more is still owed.
 pub(super) fn pre_stop(annotations: &BTreeMap<String, String>) -> Option<Handler> {
-    let handler: Value = serde_json::from_str(annotations.get(PRE_STOP)?).ok()?;
+    let handler: Value = serde_json::from_str(annotations.get(key::PRE_STOP)?).ok()?;
     if let Some(command) = handler.pointer("/exec/command").and_then(Value::as_array) {
         let command = command.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         return Some(Handler::Exec { command });
@@ -124,7 +121,7 @@ pub(super) fn pre_stop(annotations: &BTreeMap<String, String>) -> Option<Handler
         return Some(Handler::Sleep { duration: Duration::from_secs(seconds) });
     }
     let get = handler.get("httpGet")?;
-    let text = |key: &str| get.get(key).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
+    let text = |field: &str| get.get(field).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
     let headers = get.get("httpHeaders").and_then(Value::as_array).into_iter().flatten();
     Some(Handler::HttpGet {
         host: text("host"),
@@ -142,7 +139,7 @@ mod tests {
     use super::*;
 
     fn handler(json: &str) -> Option<Handler> {
-        pre_stop(&BTreeMap::from([(PRE_STOP.to_owned(), json.to_owned())]))
+        pre_stop(&BTreeMap::from([(key::PRE_STOP.to_owned(), json.to_owned())]))
     }
 
     #[test]
@@ -156,7 +153,7 @@ mod tests {
         assert!(matches!(get, Some(Handler::HttpGet { port: 80, .. })), "{get:?}");
         let named = r#"{"httpGet":{"port":"web","path":"/bye"}}"#;
         let ports = r#"[{"name":"web","containerPort":8080,"protocol":"TCP"}]"#;
-        let kept = BTreeMap::from([(PRE_STOP.to_owned(), named.to_owned()), (PORTS.to_owned(), ports.to_owned())]);
+        let kept = BTreeMap::from([(key::PRE_STOP.to_owned(), named.to_owned()), (key::PORTS.to_owned(), ports.to_owned())]);
         assert!(matches!(pre_stop(&kept), Some(Handler::HttpGet { port: 8080, .. })), "{:?}", pre_stop(&kept));
         assert_eq!(handler(named), None);
         assert_eq!(handler("not json"), None);
