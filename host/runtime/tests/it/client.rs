@@ -56,6 +56,22 @@ async fn a_call_that_hangs_ends_at_its_deadline() {
     assert_eq!(told(Operation::PullImage), None);
 }
 
+/// `terminationGracePeriodSeconds: 9223372036854775807` is valid.
+#[tokio::test]
+async fn any_number_of_seconds_is_a_deadline() {
+    let lab = Lab::with(|config| config.request_timeout = Duration::MAX);
+    lab.client.version().await.unwrap();
+    for seconds in [i64::MAX.unsigned_abs(), u64::MAX] {
+        let time = Duration::from_secs(seconds);
+        let error = lab.client.stop_container("c", time).await.unwrap_err();
+        assert_eq!(error.kind, Kind::NotFound, "{error}");
+        lab.client.exec_sync("c", vec!["true".into()], time).await.unwrap();
+    }
+    let calls = lab.fake.world().calls.clone();
+    assert_eq!(calls.len(), 5);
+    assert!(calls.iter().all(|(.., told)| told.is_some()), "{calls:?}");
+}
+
 #[tokio::test]
 async fn refusals_are_told_apart() {
     let lab = Lab::new();
