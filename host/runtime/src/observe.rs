@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use polylet_core::event::CallError;
+use polylet_core::event::{CallError, CallErrorKind};
 use polylet_core::id::{ContainerId, ContainerName, PodUid, SandboxId};
 use polylet_core::observed::{Container, ContainerState, Listing, Observed, Sandbox, SandboxState, Summary};
 use polylet_core::time::Wall;
 use polylet_proto::cri;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::client::Client;
 use crate::error::Kind;
@@ -46,7 +46,7 @@ pub async fn list(client: &Client) -> Result<Listing, CallError> {
 /// Looks at one pod: its sandboxes and every attempt of its containers.
 ///
 /// # Errors
-/// Of the lists, or of a status other than "not found".
+/// Of the lists, or of a status other than "not found"; or a look panicked.
 pub async fn observe(client: &Client, uid: &PodUid) -> Result<Observed, CallError> {
     let selector: BTreeMap<String, String> = BTreeMap::from([(key::POD_UID.to_owned(), uid.as_str().to_owned())]);
     let (listed_sandboxes, listed_containers) = tokio::try_join!(
@@ -73,13 +73,18 @@ pub async fn observe(client: &Client, uid: &PodUid) -> Result<Observed, CallErro
             Ok(Ok(Found::Sandbox(sandbox))) => observed.sandboxes.extend(sandbox),
             Ok(Ok(Found::Container(container))) => observed.containers.extend(container.map(|container| *container)),
             Ok(Err(error)) => return Err(core_error(error)),
-            // None is cancelled but with this whole look.
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => return Err(broken(uid, &error)),
         }
     }
     observed.sandboxes.sort_by(|a, b| (b.attempt, b.created, &b.id).cmp(&(a.attempt, a.created, &a.id)));
     observed.containers.sort_by(|a, b| (b.attempt, b.created, &b.id).cmp(&(a.attempt, a.created, &a.id)));
     Ok(observed)
+}
+
+/// A look that did not come to its end: nothing is known of the pod, and the next look may be luckier.
+fn broken(uid: &PodUid, error: &JoinError) -> CallError {
+    let message = error.to_string();
+    CallError { operation: "Observe".to_owned(), object: uid.as_str().to_owned(), kind: CallErrorKind::Other, message }
 }
 
 /// The writable layer of a container.

@@ -1,12 +1,13 @@
 //! Observation, and verbs that may be repeated, against the fake.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use polylet_core::event::CallErrorKind;
 use polylet_core::id::{PodUid, SandboxId};
 use polylet_core::observed::{ContainerState, SandboxState};
 use polylet_proto::cri;
-use polylet_runtime::{Operation, list, observe, verbs};
+use polylet_runtime::{Kind, Observer, Operation, list, observe, verbs};
 use tonic::Status;
 
 use crate::fake::{Fault, Lab};
@@ -156,6 +157,22 @@ async fn a_status_that_cannot_be_had_is_not_an_absence() {
     lab.fake.fault(Operation::ListContainers, Fault::Hang);
     assert_eq!(list(&lab.client).await.unwrap_err().kind, CallErrorKind::DeadlineExceeded);
     assert_eq!(observe(&lab.client, &uid).await.unwrap_err().kind, CallErrorKind::DeadlineExceeded);
+}
+
+#[tokio::test]
+async fn a_look_that_panics_is_an_error() {
+    struct Panics;
+    impl Observer for Panics {
+        fn called(&self, operation: Operation, _: Duration, _: Result<(), Kind>) {
+            assert_ne!(operation, Operation::ContainerStatus, "as the test wants it");
+        }
+    }
+    let lab = Lab::with(|config| config.observer = Arc::new(Panics));
+    let sandbox = run(&lab, 0).await.unwrap();
+    create(&lab, &sandbox, 0).await.unwrap();
+    let error = observe(&lab.client, &PodUid::from(UID)).await.unwrap_err();
+    assert_eq!((error.kind, error.object.as_str()), (CallErrorKind::Other, UID));
+    assert!(error.message.contains("as the test wants it"), "{error}");
 }
 
 #[tokio::test]
