@@ -177,6 +177,10 @@ async fn container(status: cri::ContainerStatus, sandbox: &str) -> Container {
         .unwrap_or(0);
     let message = if state == ContainerState::Exited { termination::message(&status).await } else { status.message.clone() };
     let user = status.user.and_then(|u| u.linux).map(|l| (l.uid, l.gid, l.supplemental_groups));
+    let (created, started) = (wall(status.created_at).unwrap_or_default(), wall(status.started_at));
+    // What has ended has an end, or it would never be started again. Where the runtime gives none, it is the earliest that can be, since
+    // the instant of this look would be another with each.
+    let ended = (state == ContainerState::Exited).then(|| started.unwrap_or(created));
     let name = status.labels.get(key::CONTAINER_NAME).cloned().or(status.metadata.map(|m| m.name)).unwrap_or_default();
     Container {
         id: ContainerId::from(status.id),
@@ -184,9 +188,9 @@ async fn container(status: cri::ContainerStatus, sandbox: &str) -> Container {
         sandbox: SandboxId::from(sandbox),
         attempt,
         state,
-        created: wall(status.created_at).unwrap_or_default(),
-        started: wall(status.started_at),
-        finished: wall(status.finished_at),
+        created,
+        started,
+        finished: wall(status.finished_at).or(ended),
         exit_code: status.exit_code,
         reason: status.reason,
         message,

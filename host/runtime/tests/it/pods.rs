@@ -131,6 +131,28 @@ async fn a_pod_is_listed_and_looked_at() {
     assert!(observe(&lab.client, &PodUid::from("unknown")).await.unwrap().is_empty());
 }
 
+/// Its start, or else its creation: instants that stay.
+#[tokio::test]
+async fn an_end_that_the_runtime_does_not_tell() {
+    let lab = short();
+    let sandbox = run(&lab, 0).await.unwrap();
+    let id = create(&lab, &sandbox, 0).await.unwrap();
+    verbs::start_container(&lab.client, &id).await.unwrap();
+    let look = async || observe(&lab.client, &PodUid::from(UID)).await.unwrap().newest("app").unwrap().clone();
+    assert_eq!(look().await.finished, None, "it runs");
+    verbs::stop_container(&lab.client, &id, Duration::ZERO).await.unwrap();
+    let change = |change: fn(&mut cri::ContainerStatus)| {
+        change(&mut lab.fake.world().containers.get_mut(id.as_str()).unwrap().0);
+    };
+    let told = look().await;
+    assert!(told.finished > told.started && told.started > Some(told.created), "{told:?}");
+    change(|status| status.finished_at = 0);
+    assert_eq!(look().await.finished, told.started);
+    change(|status| status.started_at = 0);
+    let seen = look().await;
+    assert_eq!((seen.started, seen.finished), (None, Some(told.created)));
+}
+
 /// What cannot be seen must not look like what is not there.
 #[tokio::test]
 async fn a_status_that_cannot_be_had_is_not_an_absence() {
