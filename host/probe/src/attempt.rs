@@ -17,6 +17,9 @@ pub(crate) const USER_AGENT: &str = "kube-probe/1.36";
 /// As much of an answer is shown to policies.
 const START: usize = 1 << 10;
 
+/// As long as anything is waited for: time-outs and grace periods may be any number of seconds, clocks end some day.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// What came of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
@@ -34,7 +37,7 @@ pub struct Attempt {
 /// comes back as `Internal`.
 pub async fn probe(handler: &Handler, ips: &[String], timeout: Duration) -> Attempt {
     let began = Instant::now();
-    let deadline = began + timeout;
+    let deadline = end_of(began, timeout);
     let done = match handler {
         Handler::HttpGet { host, port, path, tls, headers } => match host_of(host, ips) {
             Ok(host) => by_http(&Target::new(*tls, host, *port, path), headers, deadline).await,
@@ -54,6 +57,11 @@ pub async fn probe(handler: &Handler, ips: &[String], timeout: Duration) -> Atte
     };
     let (outcome, text) = done.unwrap_or_else(|trouble| (Outcome::Failed(trouble.failure), trouble.text));
     Attempt { outcome, text, latency: began.elapsed() }
+}
+
+/// The end of a time that begins at `began`; after a century at the latest.
+pub(crate) fn end_of(began: Instant, time: Duration) -> Instant {
+    began + time.min(LONGEST)
 }
 
 /// The handler's host, or else the pod's primary address.

@@ -7,7 +7,7 @@ use polylet_core::pod::Handler;
 use polylet_core::question::probe::Failure;
 use tokio::time::Instant;
 
-use crate::attempt::host_of;
+use crate::attempt::{end_of, host_of};
 use crate::headers::Headers;
 use crate::http;
 use crate::target::Target;
@@ -37,7 +37,7 @@ pub struct HookError {
 ///
 /// A peer that answers HTTPS in plain HTTP is asked again in plain HTTP, without the header `Authorization`.
 pub async fn hook_http(handler: &Handler, ips: &[String], budget: Option<Duration>) -> Result<HookDone, HookError> {
-    let deadline = budget.map(|budget| Instant::now() + budget);
+    let deadline = budget.map(|budget| end_of(Instant::now(), budget));
     let Handler::HttpGet { host, port, path, tls, headers } = handler else {
         return Err(HookError { failure: Failure::Internal, text: "invalid handler".to_owned() });
     };

@@ -151,6 +151,20 @@ async fn hooks_take_any_answer() {
     assert_eq!(error.text, "invalid handler");
 }
 
+/// `terminationGracePeriodSeconds` and time-outs are valid up to the last number there is.
+#[tokio::test]
+async fn more_time_than_clocks_have() {
+    let (port, _) = answer("HTTP/1.1 200 OK\r\n\r\n").await;
+    for time in [Duration::MAX, Duration::from_secs(i64::MAX.unsigned_abs()), Duration::from_millis(u64::MAX)] {
+        let done = hook_http(&http_get(port, "/stop"), &here(), Some(time)).await;
+        assert_eq!(done, Ok(HookDone { fallback: None }), "{time:?}");
+        let attempt = probe(&http_get(port, "/"), &here(), time).await;
+        assert!(matches!(attempt.outcome, Outcome::Http { status: 200, .. }), "{time:?}: {attempt:?}");
+        let attempt = probe(&Handler::TcpSocket { host: None, port }, &here(), time).await;
+        assert_eq!(attempt.outcome, Outcome::TcpOpen, "{time:?}");
+    }
+}
+
 #[tokio::test]
 async fn hooks_fall_back_from_https_to_http_without_credentials() {
     // A server of plain HTTP that answers whatever comes, as Go's does a TLS handshake.

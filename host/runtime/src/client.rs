@@ -27,6 +27,10 @@ pub const MESSAGE_LIMIT: usize = 16 << 20;
 /// Upstream's default of `runtimeRequestTimeout`.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// As long as anything is waited for. A grace period may be any number of seconds, and a runtime written in Go counts nanoseconds in 63
+/// bits: of more it makes a time that is over.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// Where the runtime listens and how it is spoken to.
 #[derive(Clone)]
 pub struct Config {
@@ -133,6 +137,7 @@ impl Client {
         let result = match deadline {
             None => call(client, request).await.map_err(|status| CallError::answered(operation, object, status)),
             Some(deadline) => {
+                let deadline = deadline.min(LONGEST);
                 // The runtime is told, too, so that it does not work on for nobody.
                 request.set_timeout(deadline);
                 match tokio::time::timeout(deadline, call(client, request)).await {

@@ -18,11 +18,11 @@ pub struct CallError {
     pub object: String,
     /// What follows for the caller.
     pub kind: Kind,
-    /// The runtime's own words, which upstream's events and statuses quote; ours where the runtime did not answer.
+    /// The runtime's own words, which upstream's events and statuses quote; the operating system's where there is no connection, and ours
+    /// where the runtime did not answer. There is no source beneath it that would say more.
     pub message: String,
-    /// The answer as it came.
-    #[source]
-    pub source: Option<Box<Status>>,
+    /// gRPC's code of the answer, or of the broken connection; None without an answer in time.
+    pub code: Option<Code>,
 }
 
 /// What follows for the caller.
@@ -62,8 +62,8 @@ impl Kind {
 impl CallError {
     /// The error as Go's gRPC prints it, which is what upstream puts into events about sandboxes.
     pub fn rpc_text(&self) -> String {
-        let code = match &self.source {
-            Some(status) => go_name(status.code()),
+        let code = match self.code {
+            Some(code) => go_name(code),
             None => match self.kind {
                 Kind::DeadlineExceeded => "DeadlineExceeded",
                 Kind::Unavailable => "Unavailable",
@@ -82,7 +82,7 @@ impl CallError {
             Kind::Unavailable => innermost(&status),
             _ => status.message().to_owned(),
         };
-        Self { operation, object: object.to_owned(), kind, message, source: Some(Box::new(status)) }
+        Self { operation, object: object.to_owned(), kind, message, code: Some(status.code()) }
     }
 
     pub(crate) fn no_answer_within(operation: Operation, object: &str, deadline: Duration) -> Self {
@@ -91,7 +91,7 @@ impl CallError {
             object: object.to_owned(),
             kind: Kind::DeadlineExceeded,
             message: format!("no answer within {deadline:?}"),
-            source: None,
+            code: None,
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! In reading order: [`Client`] has one method for each call of the CRI, with its deadline, and [`CallError`] says what follows
 //! when one fails; [`Capabilities`] is what this runtime can do; [`hints`] are what it tells unasked. [`sandbox_config`] and
-//! [`container_config`] put a pod into the runtime's words. [`exec`] runs a command with its streams connected.
+//! [`container_config`] put a pod into the runtime's words, under the labels of [`key`]. [`exec`] runs a command with its streams
+//! connected.
 
 mod capabilities;
 mod client;
@@ -10,6 +11,7 @@ mod endpoint;
 mod error;
 mod events;
 mod exec;
+pub mod key;
 mod observe;
 mod operation;
 mod signal;

@@ -5,27 +5,20 @@
 
 use std::collections::BTreeMap;
 
-use polylet_core::event::CallError;
+use polylet_core::event::{CallError, CallErrorKind};
 use polylet_core::id::{ContainerId, ContainerName, PodUid, SandboxId};
 use polylet_core::observed::{Container, ContainerState, Listing, Observed, Sandbox, SandboxState, Summary};
 use polylet_core::time::Wall;
 use polylet_proto::cri;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::client::Client;
 use crate::error::Kind;
+use crate::key;
 use crate::signal;
 use crate::verbs::core_error;
 
 mod termination;
-
-/// Label with the pod's UID, on sandboxes and containers.
-pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
-const POD_NAME: &str = "io.kubernetes.pod.name";
-const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-const HASH: &str = "io.kubernetes.container.hash";
-const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
 
 /// Lists every pod of the runtime that carries the pod labels. Two lists, not one moment.
 ///
@@ -37,13 +30,13 @@ pub async fn list(client: &Client) -> Result<Listing, CallError> {
     let mut pods: BTreeMap<PodUid, Summary> = BTreeMap::new();
     for sandbox in sandboxes {
         let state = sandbox_state(sandbox.state);
-        if let Some(uid) = sandbox.labels.get(POD_UID) {
+        if let Some(uid) = sandbox.labels.get(key::POD_UID) {
             pods.entry(uid.as_str().into()).or_default().sandboxes.insert(sandbox.id.into(), state);
         }
     }
     for container in containers {
         let state = container_state(container.state);
-        if let Some(uid) = container.labels.get(POD_UID) {
+        if let Some(uid) = container.labels.get(key::POD_UID) {
             pods.entry(uid.as_str().into()).or_default().containers.insert(container.id.into(), state);
         }
     }
@@ -53,17 +46,17 @@ pub async fn list(client: &Client) -> Result<Listing, CallError> {
 /// Looks at one pod: its sandboxes and every attempt of its containers.
 ///
 /// # Errors
-/// Of the lists, or of a status other than "not found".
+/// Of the lists, or of a status other than "not found"; or a look panicked.
 pub async fn observe(client: &Client, uid: &PodUid) -> Result<Observed, CallError> {
-    let selector: BTreeMap<String, String> = BTreeMap::from([(POD_UID.to_owned(), uid.as_str().to_owned())]);
+    let selector: BTreeMap<String, String> = BTreeMap::from([(key::POD_UID.to_owned(), uid.as_str().to_owned())]);
     let (listed_sandboxes, listed_containers) = tokio::try_join!(
         client.list_pod_sandbox(Some(cri::PodSandboxFilter { label_selector: selector.clone(), ..Default::default() })),
         client.list_containers(Some(cri::ContainerFilter { label_selector: selector, ..Default::default() })),
     )
     .map_err(core_error)?;
     let named = listed_sandboxes.last().map(|s| &s.labels).or(listed_containers.first().map(|c| &c.labels));
-    let label = |key: &str| named.and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
-    let mut observed = Observed { name: label(POD_NAME), namespace: label(POD_NAMESPACE), ..Observed::default() };
+    let label = |name: &str| named.and_then(|labels| labels.get(name)).cloned().unwrap_or_default();
+    let mut observed = Observed { name: label(key::POD_NAME), namespace: label(key::POD_NAMESPACE), ..Observed::default() };
     // All statuses are asked for at once: one after the other, a pod of many containers would be known that much later.
     let mut statuses = JoinSet::new();
     for listed in listed_sandboxes {
@@ -80,13 +73,18 @@ pub async fn observe(client: &Client, uid: &PodUid) -> Result<Observed, CallErro
             Ok(Ok(Found::Sandbox(sandbox))) => observed.sandboxes.extend(sandbox),
             Ok(Ok(Found::Container(container))) => observed.containers.extend(container.map(|container| *container)),
             Ok(Err(error)) => return Err(core_error(error)),
-            // None is cancelled but with this whole look.
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => return Err(broken(uid, &error)),
         }
     }
     observed.sandboxes.sort_by(|a, b| (b.attempt, b.created, &b.id).cmp(&(a.attempt, a.created, &a.id)));
     observed.containers.sort_by(|a, b| (b.attempt, b.created, &b.id).cmp(&(a.attempt, a.created, &a.id)));
     Ok(observed)
+}
+
+/// A look that did not come to its end: nothing is known of the pod, and the next look may be luckier.
+fn broken(uid: &PodUid, error: &JoinError) -> CallError {
+    let message = error.to_string();
+    CallError { operation: "Observe".to_owned(), object: uid.as_str().to_owned(), kind: CallErrorKind::Other, message }
 }
 
 /// The writable layer of a container.
@@ -103,7 +101,7 @@ pub async fn writable_layers(client: &Client) -> Result<BTreeMap<PodUid, BTreeMa
     let mut pods: BTreeMap<PodUid, BTreeMap<ContainerId, Layer>> = BTreeMap::new();
     for stats in client.list_container_stats(None).await? {
         let (Some(of), Some(layer)) = (&stats.attributes, &stats.writable_layer) else { continue };
-        let Some(uid) = of.labels.get(POD_UID) else { continue };
+        let Some(uid) = of.labels.get(key::POD_UID) else { continue };
         let value = |field: &Option<cri::UInt64Value>| field.as_ref().map_or(0, |field| field.value);
         let layer = Layer { bytes: value(&layer.used_bytes), inodes: value(&layer.inodes_used) };
         pods.entry(PodUid::from(uid.as_str())).or_default().insert(ContainerId::from(of.id.as_str()), layer);
@@ -173,30 +171,34 @@ async fn container(status: cri::ContainerStatus, sandbox: &str) -> Container {
     let state = container_state(status.state);
     let attempt = status
         .annotations
-        .get(RESTART_COUNT)
+        .get(key::RESTART_COUNT)
         .and_then(|count| count.parse().ok())
         .or(status.metadata.as_ref().map(|m| m.attempt))
         .unwrap_or(0);
     let message = if state == ContainerState::Exited { termination::message(&status).await } else { status.message.clone() };
     let user = status.user.and_then(|u| u.linux).map(|l| (l.uid, l.gid, l.supplemental_groups));
-    let name = status.labels.get(CONTAINER_NAME).cloned().or(status.metadata.map(|m| m.name)).unwrap_or_default();
+    let (created, started) = (wall(status.created_at).unwrap_or_default(), wall(status.started_at));
+    // What has ended has an end, or it would never be started again. Where the runtime gives none, it is the earliest that can be, since
+    // the instant of this look would be another with each.
+    let ended = (state == ContainerState::Exited).then(|| started.unwrap_or(created));
+    let name = status.labels.get(key::CONTAINER_NAME).cloned().or(status.metadata.map(|m| m.name)).unwrap_or_default();
     Container {
         id: ContainerId::from(status.id),
         name: ContainerName::from(name),
         sandbox: SandboxId::from(sandbox),
         attempt,
         state,
-        created: wall(status.created_at).unwrap_or_default(),
-        started: wall(status.started_at),
-        finished: wall(status.finished_at),
+        created,
+        started,
+        finished: wall(status.finished_at).or(ended),
         exit_code: status.exit_code,
         reason: status.reason,
         message,
         image: status.image.map(|i| i.image).unwrap_or_default(),
         image_ref: status.image_ref,
-        hash: status.annotations.get(HASH).cloned().unwrap_or_default(),
+        hash: status.annotations.get(key::HASH).cloned().unwrap_or_default(),
         pre_stop: termination::pre_stop(&status.annotations),
-        annotations: status.annotations.into_iter().filter(|(key, _)| key.starts_with("io.kubernetes.")).collect(),
+        annotations: status.annotations.into_iter().filter(|(name, _)| name.starts_with(key::PREFIX)).collect(),
         user,
         stop_signal: signal::name(status.stop_signal),
         recursively_read_only: status.mounts.into_iter().filter(|m| m.recursive_read_only).map(|m| m.container_path).collect(),

@@ -9,7 +9,7 @@ use polylet_proto::cri;
 
 use crate::client::Client;
 use crate::error::{CallError as ClientError, Kind};
-use crate::observe::POD_UID;
+use crate::key;
 
 /// Most of a command's output that is kept, in bytes.
 pub const OUTPUT_MAX: usize = 10 * 1024;
@@ -32,7 +32,7 @@ pub async fn run_sandbox(client: &Client, config: cri::PodSandboxConfig, handler
     match client.run_pod_sandbox(config, handler).await {
         Ok(id) => Ok(id.into()),
         Err(error) if is_taken(&error) => {
-            let selector = [(POD_UID.to_owned(), metadata.uid.clone())].into();
+            let selector = [(key::POD_UID.to_owned(), metadata.uid.clone())].into();
             let filter = cri::PodSandboxFilter { label_selector: selector, ..Default::default() };
             let listed = client.list_pod_sandbox(Some(filter)).await.map_err(core_error)?;
             let mine = listed.into_iter().find(|s| s.metadata.as_ref().is_some_and(|m| m.attempt == metadata.attempt));
@@ -63,7 +63,7 @@ pub async fn create_container(
     match client.create_container(sandbox.as_str(), config, sandbox_config).await {
         Ok(id) => Ok(id.into()),
         Err(error) if is_taken(&error) => {
-            let selector = [(POD_UID.to_owned(), pod.as_str().to_owned())].into();
+            let selector = [(key::POD_UID.to_owned(), pod.as_str().to_owned())].into();
             let filter = cri::ContainerFilter { label_selector: selector, ..Default::default() };
             let listed = client.list_containers(Some(filter)).await.map_err(core_error)?;
             let mine = listed.into_iter().find(|c| c.metadata.as_ref() == Some(&metadata));

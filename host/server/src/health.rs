@@ -13,6 +13,7 @@ use axum::routing::any;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::connection::{self, ANYBODY, Limits};
 use crate::metrics::Metrics;
 
 /// After a failure to listen.
@@ -55,15 +56,13 @@ pub async fn serve_health(address: SocketAddr, metrics: Arc<Metrics>, pulse: Arc
         .route("/healthz/syncloop", any(syncloop))
         .with_state(pulse)
         .route("/metrics", any(move || rendered(metrics.clone())));
+    serve(address, app, ANYBODY, stop).await;
+}
+
+async fn serve(address: SocketAddr, app: Router, limits: Limits, stop: CancellationToken) {
     loop {
         let failed = match TcpListener::bind(address).await {
-            Ok(listener) => {
-                let until = stop.clone();
-                match axum::serve(listener, app.clone()).with_graceful_shutdown(async move { until.cancelled().await }).await {
-                    Ok(()) => return,
-                    Err(error) => error,
-                }
-            }
+            Ok(listener) => return connection::listen(listener, app, limits, stop, "health and metrics").await,
             Err(error) => error,
         };
         tracing::error!(%address, error = %failed, "health and metrics are not served: tried again in 5 s");
@@ -97,7 +96,37 @@ pub(crate) fn plain(status: StatusCode, text: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
     use super::*;
+
+    #[tokio::test]
+    async fn the_only_place_is_not_left_to_who_asks_nothing() {
+        let free = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = free.local_addr().expect("its address");
+        let limits = Limits { connections: 1, patience: Duration::from_millis(400) };
+        let (app, stop) = (Router::new().fallback(|| async { plain(StatusCode::OK, "ok") }), CancellationToken::new());
+        drop(free);
+        let served = tokio::spawn(serve(address, app, limits, stop.clone()));
+        let answered = async {
+            let connect = async || loop {
+                match TcpStream::connect(address).await {
+                    Ok(stream) => return stream,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+                }
+            };
+            let _silent = connect().await;
+            let mut stream = connect().await;
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n").await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.map(|_| answer)
+        };
+        let answer = tokio::time::timeout(Duration::from_secs(30), answered).await.expect("in time").expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("ok"), "{answer}");
+        stop.cancel();
+        served.await.expect("no panic");
+    }
 
     #[test]
     fn a_loop_that_does_not_turn_is_noticed() {

@@ -1,7 +1,7 @@
 //! What others call: health, metrics and pods over HTTP, the administration socket, and its client.
 //!
 //! Reading order: [`health`] (probes and `/metrics`), [`metrics`] (what is counted), [`read_only`] (`readOnlyPort`), [`admin`] (the
-//! socket), [`exec`] (commands over it), [`connection`] (what both listen with), [`client`] (its other end).
+//! socket), [`exec`] (commands over it), [`connection`] (what all of them are served with), [`client`] (its other end).
 //!
 //! **Invariant:** nothing here knows the node: values come through [`Admin`], counts through [`Metrics`].
 

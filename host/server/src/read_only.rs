@@ -1,7 +1,6 @@
 //! `readOnlyPort`: what upstream serves there without asking who it is, as far as this node has it: pods, health, metrics.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
@@ -9,18 +8,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Json, Router};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::{Admin, Query};
-use crate::connection;
+use crate::connection::{self, ANYBODY};
 use crate::health::{Pulse, checked, plain, rendered};
 use crate::metrics::Metrics;
-
-/// Connections at once. Anybody may open them; who comes later waits.
-const CONNECTIONS: usize = 256;
-/// A connection on which nothing is asked is closed: whoever holds all places without asking holds them no longer.
-const IDLE: Duration = Duration::from_secs(10);
 
 /// Paths that upstream has only where it asks who it is.
 const DEBUG: &[&str] =
@@ -34,29 +27,7 @@ pub async fn serve_read_only<A: Admin>(
     pulse: Arc<Pulse>,
     stop: CancellationToken,
 ) {
-    let app = app(admin, metrics, pulse);
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        // It is never closed.
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let accepted = tokio::select! {
-            () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "readOnlyPort");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        let (app, stop) = (app.clone(), stop.clone());
-        tokio::spawn(async move {
-            connection::serve(stream, app, IDLE, stop, "readOnlyPort").await;
-            drop(place);
-        });
-    }
+    connection::listen(listener, app(admin, metrics, pulse), ANYBODY, stop, "readOnlyPort").await;
 }
 
 fn app<A: Admin>(admin: Arc<A>, metrics: Arc<Metrics>, pulse: Arc<Pulse>) -> Router {
@@ -92,6 +63,8 @@ async fn nothing(request: Request) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::{Value, json};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;

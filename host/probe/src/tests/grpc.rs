@@ -48,6 +48,14 @@ async fn ask(port: u16, service: &str, timeout: Duration) -> (Outcome, String) {
 }
 
 #[tokio::test]
+async fn more_time_than_clocks_have() {
+    let port = start(Some(Server::default())).await;
+    for timeout in [Duration::MAX, Duration::from_secs(i64::MAX.unsigned_abs())] {
+        assert_eq!(ask(port, "up", timeout).await, (Outcome::Grpc(1), String::new()), "{timeout:?}");
+    }
+}
+
+#[tokio::test]
 async fn statuses() {
     let server = Server::default();
     let agents = Arc::clone(&server.agents);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polylet_proto::cri::*;
 
-use super::{Client, Messages};
+use super::{Client, LONGEST, Messages};
 use crate::error::CallError;
 use crate::operation::Operation;
 
@@ -328,8 +328,30 @@ fn pod_name(metadata: Option<&PodSandboxMetadata>) -> String {
     metadata.map_or_else(String::new, |m| format!("{}_{}({})", m.name, m.namespace, m.uid))
 }
 
-/// The runtime counts in seconds: a part of one is not lost.
+/// The runtime counts in seconds: a part of one is not lost. At most a century.
 fn whole_seconds(duration: Duration) -> i64 {
+    let duration = duration.min(LONGEST);
     let up = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     i64::try_from(up).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_up_and_have_an_end() {
+        let century = 3_153_600_000;
+        for (duration, expected) in [
+            (Duration::ZERO, 0),
+            (Duration::from_millis(1), 1),
+            (Duration::from_secs(30), 30),
+            (Duration::from_millis(30_001), 31),
+            (Duration::from_secs(i64::MAX.unsigned_abs()), century),
+            (Duration::MAX, century),
+        ] {
+            assert_eq!(whole_seconds(duration), expected, "{duration:?}");
+            assert!(expected.checked_mul(1_000_000_000).is_some(), "nanoseconds, as Go counts them");
+        }
+    }
 }

@@ -1,18 +1,19 @@
 //! What an ended container left: its termination message; and the preStop hook out of its annotations.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Seek, SeekFrom};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use polylet_core::pod::Handler;
 use polylet_proto::cri;
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use serde_json::Value;
 
-const MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
-const MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
-const PRE_STOP: &str = "io.kubernetes.container.preStopHandler";
-const PORTS: &str = "io.kubernetes.container.ports";
+use crate::key;
 
 /// Most of a termination message that is kept, in bytes.
 const MESSAGE_MAX: u64 = 4096;
@@ -28,15 +29,16 @@ const LOG_WINDOW: u64 = LOG_MAX as u64 + (LOG_LINES as u64 + 1) * 128 + (16 << 1
 pub(super) async fn message(status: &cri::ContainerStatus) -> String {
     let file = status
         .annotations
-        .get(MESSAGE_PATH)
+        .get(key::MESSAGE_PATH)
         .filter(|path| !path.is_empty())
         .and_then(|path| status.mounts.iter().find(|m| m.container_path == *path))
         .map(|mount| PathBuf::from(&mount.host_path));
-    let from_log = status.annotations.get(MESSAGE_POLICY).is_some_and(|p| p == "FallbackToLogsOnError")
+    let from_log = status.annotations.get(key::MESSAGE_POLICY).is_some_and(|p| p == "FallbackToLogsOnError")
         && status.exit_code != 0
         && status.reason != "ContainerCannotRun";
     let log = from_log.then(|| PathBuf::from(&status.log_path));
-    let read = tokio::task::spawn_blocking(move || left_behind(file.as_deref(), log.as_deref())).await.unwrap_or_default();
+    let uid = status.labels.get(key::POD_UID).cloned().unwrap_or_default();
+    let read = tokio::task::spawn_blocking(move || left_behind(file.as_deref(), &uid, log.as_deref())).await.unwrap_or_default();
     match (status.message.is_empty(), read.is_empty()) {
         (_, true) => status.message.clone(),
         (true, false) => read,
@@ -44,17 +46,18 @@ pub(super) async fn message(status: &cri::ContainerStatus) -> String {
     }
 }
 
-fn left_behind(file: Option<&Path>, log: Option<&Path>) -> String {
-    let written = match file.map(|path| (path, tail(path, MESSAGE_MAX))) {
-        Some((_, Ok((bytes, _)))) => String::from_utf8_lossy(&bytes).into_owned(),
-        Some((_, Err(error))) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+/// `uid`: the pod's.
+fn left_behind(file: Option<&Path>, uid: &str, log: Option<&Path>) -> String {
+    let written = match file.map(|path| (path, written(path, uid))) {
+        Some((_, Ok(bytes))) => String::from_utf8_lossy(&bytes).into_owned(),
+        Some((_, Err(error))) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Some((path, Err(error))) => format!("Error on reading termination log {}: {error}", path.display()),
         None => String::new(),
     };
     if !written.is_empty() {
         return written;
     }
-    let (raw, whole) = log.and_then(|path| tail(path, LOG_WINDOW).ok()).unwrap_or_default();
+    let (raw, whole) = log.and_then(|path| log_tail(path).ok()).unwrap_or_default();
     end_of_log(&raw, whole)
 }
 
@@ -84,7 +87,7 @@ fn end_of_log(raw: &[u8], whole: bool) -> String {
 fn port(said: &Value, annotations: &BTreeMap<String, String>) -> Option<u16> {
     let number = |value: &Value| value.as_u64().and_then(|port| u16::try_from(port).ok());
     let Some(name) = said.as_str() else { return number(said) };
-    let ports: Value = serde_json::from_str(annotations.get(PORTS)?).ok()?;
+    let ports: Value = serde_json::from_str(annotations.get(key::PORTS)?).ok()?;
     let named = ports.as_array()?.iter().find(|port| port.get("name").and_then(Value::as_str) == Some(name));
     named.and_then(|port| number(port.get("containerPort")?)).or_else(|| name.parse().ok())
 }
@@ -103,9 +106,51 @@ fn text_of(line: &[u8]) -> Option<&[u8]> {
     matches!(stream, b"stdout" | b"stderr").then_some(text)
 }
 
+/// The end of what a container wrote to its termination message path; empty where no plain file stands there.
+///
+/// Where the spec puts a volume at that path, containers can make what they like of it: a pipe that nobody writes to, a device that
+/// does something when it is opened, a link to a file of the node. So it is looked at before it is opened, and no link is followed.
+fn written(path: &Path, uid: &str) -> io::Result<Vec<u8>> {
+    let (base, rest) = reachable(path, uid);
+    let base = rustix::fs::openat(CWD, base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    let found: OwnedFd = match rustix::fs::openat2(&base, rest, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), no_links) {
+        Err(Errno::LOOP) => return Ok(Vec::new()),
+        found => found?,
+    };
+    match FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(Errno::ISDIR.into()),
+        _ => return Ok(Vec::new()),
+    }
+    let same = format!("/proc/self/fd/{}", found.as_raw_fd());
+    Ok(tail(open(Path::new(&same))?, MESSAGE_MAX)?.0)
+}
+
+/// A path in two parts, of which containers can make links only in the second: what stands in the pod's own directory, or anywhere.
+/// The directory may well be reached by a link of the administrator's. No volume can pretend to be it: a UID is known to nobody before
+/// the volumes are.
+fn reachable<'a>(path: &'a Path, uid: &str) -> (&'a Path, &'a Path) {
+    let of_pod = Path::new("pods").join(uid);
+    let base = path.ancestors().skip(1).filter(|_| !uid.is_empty()).filter(|base| base.ends_with(&of_pod)).last();
+    let base = base.unwrap_or(Path::new("/"));
+    (base, path.strip_prefix(base).unwrap_or(path))
+}
+
+/// The end of a log, and whether it is all of it. Logs are the runtime's to write; with some they are links.
+fn log_tail(path: &Path) -> io::Result<(Vec<u8>, bool)> {
+    let file = open(path)?;
+    if file.metadata()?.is_file() { tail(file, LOG_WINDOW) } else { Err(io::Error::other("not a regular file")) }
+}
+
+/// Without blocking, so that neither a pipe nor a lease holds anybody up.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::openat(CWD, path, flags, Mode::empty())?))
+}
+
 /// The last bytes of a file, and whether they are all of it.
-fn tail(path: &Path, most: u64) -> std::io::Result<(Vec<u8>, bool)> {
-    let mut file = std::fs::File::open(path)?;
+fn tail(mut file: File, most: u64) -> io::Result<(Vec<u8>, bool)> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     let mut bytes = Vec::new();
@@ -115,7 +160,7 @@ fn tail(path: &Path, most: u64) -> std::io::Result<(Vec<u8>, bool)> {
 
 /// The preStop hook as the annotation keeps it: what a pod that no source declares any more is still owed.
 pub(super) fn pre_stop(annotations: &BTreeMap<String, String>) -> Option<Handler> {
-    let handler: Value = serde_json::from_str(annotations.get(PRE_STOP)?).ok()?;
+    let handler: Value = serde_json::from_str(annotations.get(key::PRE_STOP)?).ok()?;
     if let Some(command) = handler.pointer("/exec/command").and_then(Value::as_array) {
         let command = command.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         return Some(Handler::Exec { command });
@@ -124,7 +169,7 @@ pub(super) fn pre_stop(annotations: &BTreeMap<String, String>) -> Option<Handler
         return Some(Handler::Sleep { duration: Duration::from_secs(seconds) });
     }
     let get = handler.get("httpGet")?;
-    let text = |key: &str| get.get(key).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
+    let text = |field: &str| get.get(field).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
     let headers = get.get("httpHeaders").and_then(Value::as_array).into_iter().flatten();
     Some(Handler::HttpGet {
         host: text("host"),
@@ -142,7 +187,7 @@ mod tests {
     use super::*;
 
     fn handler(json: &str) -> Option<Handler> {
-        pre_stop(&BTreeMap::from([(PRE_STOP.to_owned(), json.to_owned())]))
+        pre_stop(&BTreeMap::from([(key::PRE_STOP.to_owned(), json.to_owned())]))
     }
 
     #[test]
@@ -156,32 +201,82 @@ mod tests {
         assert!(matches!(get, Some(Handler::HttpGet { port: 80, .. })), "{get:?}");
         let named = r#"{"httpGet":{"port":"web","path":"/bye"}}"#;
         let ports = r#"[{"name":"web","containerPort":8080,"protocol":"TCP"}]"#;
-        let kept = BTreeMap::from([(PRE_STOP.to_owned(), named.to_owned()), (PORTS.to_owned(), ports.to_owned())]);
+        let kept = BTreeMap::from([(key::PRE_STOP.to_owned(), named.to_owned()), (key::PORTS.to_owned(), ports.to_owned())]);
         assert!(matches!(pre_stop(&kept), Some(Handler::HttpGet { port: 8080, .. })), "{:?}", pre_stop(&kept));
         assert_eq!(handler(named), None);
         assert_eq!(handler("not json"), None);
     }
 
+    const UID: &str = "6e0f4d5e";
+
+    /// A directory that no link leads to.
+    fn directory() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().canonicalize().expect("its path");
+        (dir, path)
+    }
+
+    /// What a container planted at the path is no message, and holds nobody up.
+    #[test]
+    fn only_a_plain_file_that_no_link_leads_to_has_a_message() {
+        let (_kept, dir) = directory();
+        let own = dir.join("kubelet/pods").join(UID);
+        std::fs::create_dir_all(own.join("containers/app")).expect("a directory");
+        std::fs::write(own.join("containers/app/0a"), "its own").expect("written");
+        std::fs::write(dir.join("secret"), "the node's").expect("written");
+        let link = |to: &Path, at: &Path| std::os::unix::fs::symlink(to, at).expect("a link");
+        link(&dir.join("kubelet"), &dir.join("var"));
+        link(&dir.join("secret"), &dir.join("link"));
+        link(&dir, &dir.join("up"));
+        link(&dir.join("secret"), &own.join("containers/app/link"));
+        link(&dir, &own.join("up"));
+        let pipe = |at: &Path| rustix::fs::mknodat(CWD, at, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        pipe(&dir.join("pipe"));
+        pipe(&own.join("containers/app/pipe"));
+        let _listener = std::os::unix::net::UnixListener::bind(dir.join("socket")).expect("a socket");
+        let check = |path: &str, expected: &str| {
+            let path = dir.join(path);
+            let (out, said) = std::sync::mpsc::channel();
+            let of = path.clone();
+            std::thread::spawn(move || out.send((left_behind(Some(&of), UID, None), left_behind(None, UID, Some(&of)))));
+            let (message, _) = said.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("{} blocks", path.display()));
+            assert_eq!(message, expected, "{}", path.display());
+        };
+        check("secret", "the node's");
+        for planted in ["pipe", "socket", "link", "up/secret", "none"] {
+            check(planted, "");
+        }
+        // The root directory itself may be a link, and what is in it may not.
+        for root in ["kubelet", "var"] {
+            let at = |name: &str| format!("{root}/pods/{UID}/{name}");
+            check(&at("containers/app/0a"), "its own");
+            for planted in ["containers/app/link", "containers/app/pipe", "up/secret"] {
+                check(&at(planted), "");
+            }
+        }
+        let directory = dir.join("kubelet");
+        let text = format!("Error on reading termination log {}: Is a directory (os error 21)", directory.display());
+        check("kubelet", &text);
+    }
+
     #[test]
     fn a_message_is_the_end_of_the_file_or_of_the_log() {
-        let dir = std::env::temp_dir().join(format!("polylet-termination-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a directory");
+        let (_kept, dir) = directory();
         let (file, log) = (dir.join("message"), dir.join("0.log"));
         std::fs::write(&file, "x".repeat(5000) + "end").expect("written");
         std::fs::write(&log, "2026-01-01T00:00:00Z stderr F it broke\n2026-01-01T00:00:01Z stderr F for good\n")
             .expect("written");
-        let text = left_behind(Some(&file), Some(&log));
+        let text = left_behind(Some(&file), UID, Some(&log));
         assert_eq!((text.len(), text.ends_with("xend")), (4096, true));
         std::fs::write(&file, "").expect("written");
-        assert_eq!(left_behind(Some(&file), Some(&log)), "it broke\nfor good\n");
-        assert_eq!(left_behind(Some(&file), None), "");
+        assert_eq!(left_behind(Some(&file), UID, Some(&log)), "it broke\nfor good\n");
+        assert_eq!(left_behind(Some(&file), UID, None), "");
         // Bounds are those of the text: what the runtime writes before each line does not count.
         let long: String = (0..120).map(|n| line("F", &format!("line {n:03} {}\n", "x".repeat(15)))).collect();
         std::fs::write(&log, long).expect("written");
-        let text = left_behind(None, Some(&log));
+        let text = left_behind(None, UID, Some(&log));
         assert_eq!((text.len(), text.lines().count()), (80 * 25, 80));
         assert!(text.starts_with("line 040 ") && text.ends_with("x\n"), "{text}");
-        std::fs::remove_dir_all(&dir).expect("removed");
     }
 
     fn line(tag: &str, text: &str) -> String {

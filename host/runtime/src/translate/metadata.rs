@@ -6,22 +6,7 @@ use k8s_openapi::api::core::v1;
 use polylet_core::pod::Pod;
 
 use super::ContainerInputs;
-
-/// Keys of labels and annotations. Upstream's: a node can be switched over either way.
-pub(crate) mod key {
-    pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
-    pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-    pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
-    pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-    pub(crate) const HASH: &str = "io.kubernetes.container.hash";
-    pub(crate) const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
-    pub(crate) const MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
-    pub(crate) const MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
-    pub(crate) const DELETION_GRACE: &str = "io.kubernetes.pod.deletionGracePeriod";
-    pub(crate) const TERMINATION_GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
-    pub(crate) const PRE_STOP: &str = "io.kubernetes.container.preStopHandler";
-    pub(crate) const PORTS: &str = "io.kubernetes.container.ports";
-}
+use crate::key;
 
 type Map = BTreeMap<String, String>;
 

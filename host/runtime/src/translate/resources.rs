@@ -124,7 +124,8 @@ fn huge_page_limits(resources: &v1::ResourceRequirements) -> impl Iterator<Item 
     resources.limits.iter().flatten().filter_map(read)
 }
 
-/// A size of huge pages in bytes, as runtimes spell it: `2MB`, `1GB`, `64KB`.
+/// A size of huge pages in bytes, as the kernel names its files and runtimes spell it: `2MB`, `1GB`, `64KB`. Nothing is rounded: sizes of
+/// huge pages are powers of two, and a size that is none has a name that no machine knows.
 pub fn page_size_name(bytes: u64) -> String {
     let units = [("GB", 30), ("MB", 20), ("KB", 10)];
     let fitting = units.into_iter().find(|(_, shift)| bytes >> shift > 0 && bytes.trailing_zeros() >= *shift);

@@ -56,6 +56,22 @@ async fn a_call_that_hangs_ends_at_its_deadline() {
     assert_eq!(told(Operation::PullImage), None);
 }
 
+/// `terminationGracePeriodSeconds: 9223372036854775807` is valid.
+#[tokio::test]
+async fn any_number_of_seconds_is_a_deadline() {
+    let lab = Lab::with(|config| config.request_timeout = Duration::MAX);
+    lab.client.version().await.unwrap();
+    for seconds in [i64::MAX.unsigned_abs(), u64::MAX] {
+        let time = Duration::from_secs(seconds);
+        let error = lab.client.stop_container("c", time).await.unwrap_err();
+        assert_eq!(error.kind, Kind::NotFound, "{error}");
+        lab.client.exec_sync("c", vec!["true".into()], time).await.unwrap();
+    }
+    let calls = lab.fake.world().calls.clone();
+    assert_eq!(calls.len(), 5);
+    assert!(calls.iter().all(|(.., told)| told.is_some()), "{calls:?}");
+}
+
 #[tokio::test]
 async fn refusals_are_told_apart() {
     let lab = Lab::new();
@@ -101,7 +117,10 @@ async fn a_runtime_that_is_not_there_fails_at_once_and_is_found_when_it_comes() 
     lab.stop();
     let error = lab.client.version().await.unwrap_err();
     assert_eq!(error.kind, Kind::Unavailable);
-    assert!(error.message.contains("No such file"), "{error}");
+    // Said once, by the error or by what it comes from.
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    let said: Vec<String> = causes.map(ToString::to_string).collect();
+    assert_eq!(said, ["Version: No such file or directory (os error 2)"]);
     lab.start();
     assert_eq!(lab.client.version().await.unwrap().runtime_name, "hollow");
 }

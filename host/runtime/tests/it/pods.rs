@@ -1,12 +1,13 @@
 //! Observation, and verbs that may be repeated, against the fake.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use polylet_core::event::CallErrorKind;
 use polylet_core::id::{PodUid, SandboxId};
 use polylet_core::observed::{ContainerState, SandboxState};
 use polylet_proto::cri;
-use polylet_runtime::{Operation, list, observe, verbs};
+use polylet_runtime::{Kind, Observer, Operation, list, observe, verbs};
 use tonic::Status;
 
 use crate::fake::{Fault, Lab};
@@ -130,6 +131,28 @@ async fn a_pod_is_listed_and_looked_at() {
     assert!(observe(&lab.client, &PodUid::from("unknown")).await.unwrap().is_empty());
 }
 
+/// Its start, or else its creation: instants that stay.
+#[tokio::test]
+async fn an_end_that_the_runtime_does_not_tell() {
+    let lab = short();
+    let sandbox = run(&lab, 0).await.unwrap();
+    let id = create(&lab, &sandbox, 0).await.unwrap();
+    verbs::start_container(&lab.client, &id).await.unwrap();
+    let look = async || observe(&lab.client, &PodUid::from(UID)).await.unwrap().newest("app").unwrap().clone();
+    assert_eq!(look().await.finished, None, "it runs");
+    verbs::stop_container(&lab.client, &id, Duration::ZERO).await.unwrap();
+    let change = |change: fn(&mut cri::ContainerStatus)| {
+        change(&mut lab.fake.world().containers.get_mut(id.as_str()).unwrap().0);
+    };
+    let told = look().await;
+    assert!(told.finished > told.started && told.started > Some(told.created), "{told:?}");
+    change(|status| status.finished_at = 0);
+    assert_eq!(look().await.finished, told.started);
+    change(|status| status.started_at = 0);
+    let seen = look().await;
+    assert_eq!((seen.started, seen.finished), (None, Some(told.created)));
+}
+
 /// What cannot be seen must not look like what is not there.
 #[tokio::test]
 async fn a_status_that_cannot_be_had_is_not_an_absence() {
@@ -156,6 +179,22 @@ async fn a_status_that_cannot_be_had_is_not_an_absence() {
     lab.fake.fault(Operation::ListContainers, Fault::Hang);
     assert_eq!(list(&lab.client).await.unwrap_err().kind, CallErrorKind::DeadlineExceeded);
     assert_eq!(observe(&lab.client, &uid).await.unwrap_err().kind, CallErrorKind::DeadlineExceeded);
+}
+
+#[tokio::test]
+async fn a_look_that_panics_is_an_error() {
+    struct Panics;
+    impl Observer for Panics {
+        fn called(&self, operation: Operation, _: Duration, _: Result<(), Kind>) {
+            assert_ne!(operation, Operation::ContainerStatus, "as the test wants it");
+        }
+    }
+    let lab = Lab::with(|config| config.observer = Arc::new(Panics));
+    let sandbox = run(&lab, 0).await.unwrap();
+    create(&lab, &sandbox, 0).await.unwrap();
+    let error = observe(&lab.client, &PodUid::from(UID)).await.unwrap_err();
+    assert_eq!((error.kind, error.object.as_str()), (CallErrorKind::Other, UID));
+    assert!(error.message.contains("as the test wants it"), "{error}");
 }
 
 #[tokio::test]

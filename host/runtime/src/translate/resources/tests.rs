@@ -93,4 +93,10 @@ fn page_sizes() {
     for (bytes, expected) in [(2 << 20, "2MB"), (1 << 30, "1GB"), (64 << 10, "64KB"), (512 << 20, "512MB"), (7, "7B")] {
         assert_eq!(page_size_name(bytes), expected);
     }
+    // Every size that there can be, as the kernel names its files; what is none is not taken for one.
+    let names: Vec<String> = (14..=34).map(|shift| page_size_name(1 << shift)).collect();
+    let expected = [16, 32, 64, 128, 256, 512].map(|n| format!("{n}KB")).into_iter();
+    let expected = expected.chain((0..10).map(|n| format!("{}MB", 1 << n))).chain((0..5).map(|n| format!("{}GB", 1 << n)));
+    assert_eq!(names, expected.collect::<Vec<_>>());
+    assert_eq!([3 << 29, 5 << 19, (2 << 20) + 1].map(page_size_name), ["1536MB", "2560KB", "2097153B"]);
 }
