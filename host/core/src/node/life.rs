@@ -11,7 +11,7 @@ use crate::decide::{Plan, Run, asks_for_all, decide};
 use crate::effect::{Act, Effect, StopCause};
 use crate::id::{ContainerId, SandboxId};
 use crate::observed::{Container, ContainerState, Observed, SandboxState};
-use crate::pod::{Pod, ProbeKind, RestartPolicy, Source, allocated};
+use crate::pod::{ContainerKind, Pod, ProbeKind, RestartPolicy, Source, allocated};
 use crate::question::restart::{Cause, Termination};
 use crate::record::{End, Ended, Stop};
 use crate::restart::{backoff_key, effective_policy};
@@ -287,20 +287,23 @@ impl Worker {
     /// Every container ends at once and is removed; its log stays.
     fn restart_all(&mut self, cx: &mut Cx<'_>, have: &Observed) {
         self.restarting_all = true;
-        for attempt in have.containers.iter().filter(|c| Self::runs(c)) {
+        let Some(pod) = self.pod.clone() else { return };
+        // An ephemeral container is started once, and is no part of what is started over.
+        let ephemeral = |c: &&Container| pod.container(c.name.as_str()).is_some_and(|c| c.kind == ContainerKind::Ephemeral);
+        let all: Vec<&Container> = have.containers.iter().filter(|c| !ephemeral(c)).collect();
+        for attempt in all.iter().filter(|c| Self::runs(c)) {
             self.stop(cx, attempt, StopCause::RestartAll, format!("Stopping container {}", attempt.name), Duration::ZERO);
         }
         // One that is just being made would be missed, and then stand for a pod that is through with its init containers.
         self.cancel_lane(cx);
-        if self.lane.is_some() || have.containers.iter().any(Self::runs) {
+        if self.lane.is_some() || all.iter().any(|c| Self::runs(c)) {
             return;
         }
         // The one that asked for it is removed last, so that the wish is not lost with the agent.
-        let Some(pod) = self.pod.clone() else { return };
         let asks = |c: &Container| {
             pod.container(c.name.as_str()).is_some_and(|spec| asks_for_all(&pod, spec, c)) && !self.health(&c.id).owed
         };
-        let (last, first): (Vec<&Container>, Vec<&Container>) = have.containers.iter().partition(|c| asks(c));
+        let (last, first): (Vec<&Container>, Vec<&Container>) = all.into_iter().partition(|c| asks(c));
         let ids: Vec<ContainerId> = if first.is_empty() { last } else { first }.into_iter().map(|c| c.id.clone()).collect();
         self.remove(cx, &ids, true);
         self.restarts.clear();

@@ -140,6 +140,9 @@ mod tests {
             "a@b",
             &long,
             "-a.b/c",
+            "[::1]é/a:1",
+            "[::1]x5000/a",
+            "[::1]:/a",
         ] {
             assert!(!is_reference(bad), "{bad}");
         }

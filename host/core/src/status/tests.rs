@@ -52,17 +52,7 @@ impl World {
             "spec": {"restartPolicy": policy, "initContainers": init, "containers": app, "ephemeralContainers": ephemeral},
         });
         merge(&mut whole, &object);
-        let record = PodRecord {
-            uid: "u1".into(),
-            namespace: "shop".into(),
-            name: "web".into(),
-            started: Wall(5_900),
-            stop: None,
-            end: None,
-            over: false,
-            placement: None,
-            containers: BTreeMap::new(),
-        };
+        let record = PodRecord::new("u1".into(), "shop", "web", Wall(5_900));
         Self {
             pod: pod_of(whole),
             have: Some(Observed::default()),

@@ -265,7 +265,8 @@ fn containers_have_the_images_that_they_mount() {
         })
     };
     let pod = parse(spec(json!({"reference": "model"}))).unwrap();
-    let model = ImageVolume { volume: "model".into(), image: "model:latest".into(), pull_policy: PullPolicy::Always };
+    let (volume, image, image_as_written) = ("model".into(), "model:latest".into(), "model".into());
+    let model = ImageVolume { volume, image, image_as_written, pull_policy: PullPolicy::Always };
     assert_eq!(pod.containers[0].image_volumes, [model]);
     assert!(pod.containers[1].image_volumes.is_empty());
     let error = parse(spec(json!({}))).unwrap_err().to_string();
