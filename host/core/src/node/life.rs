@@ -440,7 +440,7 @@ impl Worker {
             None if !gone && self.life == Life::Cleaning => self.life = Life::Finished,
             None => self.gone = gone,
             Some(text) => {
-                self.say(cx, None, true, "FailedKillPod", format!("error cleaning up pod: {text}"));
+                self.say(cx, None, true, "FailedKillPod", format!("error killing pod: {text}"));
                 self.hold = Some(cx.now.mono + LATER);
             }
         }
