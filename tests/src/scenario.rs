@@ -10,6 +10,7 @@
 //! | `> api silent` / `speaks` | whether anything is heard of the API source |
 //! | `> pulls RATE BURST` | the agent begins anew, with so many pulls a second, and at once after a pause |
 //! | `> dead EACH TOTAL AGE` | likewise, keeping so many dead containers of each, of all (-1: any number), and any younger than this |
+//! | `> memory AMOUNT` | what the node has left (below 1024Mi it is short); `> uses POD AMOUNT`: what a pod uses |
 //! | `> run DURATION` | time passes |
 //! | `> exit POD/CONTAINER CODE` | the running process ends (137 with `oom` after it: by the OOM killer) |
 //! | `> sandbox-dies POD` | the pod's newest sandbox is no longer ready |

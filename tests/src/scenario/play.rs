@@ -17,6 +17,7 @@ use polylet_core::observed::{ContainerState, SandboxState};
 use polylet_core::pod::{Pod, ProbeKind, Source};
 use polylet_core::question::{Answer, FailureKind, Hook, PolicyFailure, Verdict, probe};
 use polylet_core::record::PodRecord;
+use polylet_core::sample::{PodUsage, Reading, Sample};
 use polylet_core::say::About;
 use polylet_core::time::{Mono, Now, Wall};
 
@@ -65,6 +66,9 @@ struct Stage {
     /// Nothing is heard of the API.
     silent: bool,
     config: Config,
+    /// Bytes of memory that the node has left, and that pods use where a script says so.
+    memory: u64,
+    uses: BTreeMap<String, u64>,
     queue: BTreeMap<(u64, u64), Todo>,
     turn: u64,
     failures: BTreeMap<String, (u32, String)>,
@@ -103,6 +107,8 @@ impl Stage {
             declared: BTreeMap::from([(Source::File, vec![]), (Source::Api, vec![])]),
             silent: false,
             config: config(),
+            memory: config().memory_capacity,
+            uses: BTreeMap::new(),
             queue: BTreeMap::new(),
             turn: 0,
             failures: BTreeMap::new(),
@@ -165,6 +171,8 @@ impl Stage {
                 self.config.pull_rate = Some(Rate { per_second: number(per_second), burst: number(burst) });
                 self.begin();
             }
+            ("memory", [amount]) => self.memory = mebibytes(amount),
+            ("uses", [pod, amount]) => drop(self.uses.insert((*pod).to_owned(), mebibytes(amount))),
             ("dead", [per_container, total, least_age]) => {
                 let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{line}: {text} is no number"));
                 let total = Some(*total).filter(|text| *text != "-1").map(number);
@@ -437,7 +445,7 @@ impl Stage {
         let event = match &act {
             Act::List => Event::Listed { id, result: Ok(self.rt.listing()) },
             Act::Observe(uid) => Event::Observed { id, pod: uid.clone(), result: Ok(self.rt.observe(uid)) },
-            Act::Sample => return,
+            Act::Sample => Event::Sampled { id, result: Ok(Arc::new(self.sample())) },
             Act::Ask { rung, question } => {
                 let answer = match rung {
                     Rung::Bound { name, .. } if name == "traps" => {
@@ -538,6 +546,17 @@ impl Stage {
         }
     }
 
+    fn sample(&self) -> Sample {
+        let reading = Reading { available: self.memory, capacity: self.config.memory_capacity };
+        let usage = |name: &String| PodUsage { memory_working_set: self.uses.get(name).copied(), ..PodUsage::default() };
+        Sample {
+            at: self.clock().wall,
+            signals: [("memory.available".to_owned(), reading)].into(),
+            pods: self.names.iter().map(|(uid, name)| (uid.clone(), usage(name))).collect(),
+            ..Sample::default()
+        }
+    }
+
     fn describe(&self, act: &Act) -> Option<String> {
         Some(match act {
             Act::List
@@ -597,6 +616,11 @@ impl Stage {
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.out, "  | {}", text.trim_end());
     }
+}
+
+fn mebibytes(text: &str) -> u64 {
+    let number = text.strip_suffix("Mi").and_then(|number| number.parse::<u64>().ok());
+    number.unwrap_or_else(|| panic!("{text} is no amount such as 100Mi")) << 20
 }
 
 fn call_name(act: &Act) -> &'static str {

@@ -27,6 +27,9 @@ const HISTORY: usize = 32;
 /// When a sandbox is looked at again whose state could not be had.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// An eviction may take so long at least before that is told.
+const EVICTION_MAY_TAKE: Duration = Duration::from_secs(10);
+
 /// What the node must do with a worker after a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
@@ -397,7 +400,7 @@ impl Worker {
         let cause = self.record.stop.as_ref().map_or(StopCause::Removed, |s| s.cause);
         let grace = self.grace_left(cx);
         if !self.quiet(cx, &have, cause, grace) {
-            return;
+            return self.say_that_it_takes_long(cx);
         }
         let keys: Vec<_> = self.probes.keys().cloned().collect();
         for key in keys {
@@ -408,6 +411,20 @@ impl Worker {
         self.life = if self.record.stop.as_ref().is_some_and(|s| is_removal(s.cause)) { Life::Removing } else { Life::Cleaning };
         self.status_due = true;
         self.live(cx);
+    }
+
+    /// An eviction that the runtime does not carry out in time is told, once.
+    fn say_that_it_takes_long(&mut self, cx: &mut Cx<'_>) {
+        let Some(stop) = self.record.stop.as_ref().filter(|stop| !self.told_slow && is_eviction(stop.cause)) else { return };
+        let patience = Duration::from_millis(stop.grace_seconds.saturating_mul(1_500)).max(EVICTION_MAY_TAKE);
+        let late = stop.since + patience;
+        if cx.now.wall < late {
+            let at = cx.now.mono_at(late);
+            return cx.wake_at(at);
+        }
+        self.told_slow = true;
+        let text = "Container runtime did not kill the pod within specified grace period.";
+        self.say(cx, None, true, "ExceededGracePeriod", text);
     }
 
     /// Records the end, then gives back volumes and cgroup.
@@ -604,6 +621,10 @@ impl Worker {
 /// The pod is to leave nothing behind.
 fn is_removal(cause: StopCause) -> bool {
     matches!(cause, StopCause::Removed | StopCause::Orphan)
+}
+
+fn is_eviction(cause: StopCause) -> bool {
+    matches!(cause, StopCause::Evicted | StopCause::OverLimit)
 }
 
 /// Whether a kill is to be followed by a start whatever the exit code will be.

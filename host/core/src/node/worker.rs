@@ -163,6 +163,8 @@ pub(super) struct Worker {
     /// Replacement of this many sandboxes has been told.
     pub(super) told_changed: Option<SandboxId>,
     pub(super) told_network: bool,
+    /// That its end takes longer than it may has been told.
+    pub(super) told_slow: bool,
 
     pub(super) stops: BTreeMap<ContainerId, Stopping>,
     pub(super) removing: BTreeMap<ContainerId, EffectId>,
@@ -229,6 +231,7 @@ impl Worker {
             place,
             told_changed: None,
             told_network: false,
+            told_slow: false,
             stops: BTreeMap::new(),
             removing: BTreeMap::new(),
             stopping_sandboxes: BTreeMap::new(),
