@@ -27,13 +27,15 @@ use polylet_runtime::{
     Client, ContainerInputs, Layer, NodeContext, Operation, ResolvConf, TranslateError, Translated, container_config, env_files,
     exec_probe_command, has_own_users, hostname, sandbox_config, spec_container, sub_paths, target_of, verbs, volume_files,
 };
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
 
 use crate::credentials;
 use crate::events::Events;
 use crate::sampling::{Layers, Sampler};
 use crate::{resolv_conf, tell};
+
+mod under_way;
+
+pub use under_way::UnderWay;
 
 /// Everything that acts need. Shared by all tasks.
 pub struct Performer {
@@ -69,61 +71,6 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// After so long, and each time again, a pull that goes on is told of.
 const LONG_PULL: Duration = Duration::from_secs(30);
-
-/// Acts under way, for cancelling.
-#[derive(Default)]
-pub struct UnderWay(BTreeMap<EffectId, (AbortHandle, bool)>);
-
-impl UnderWay {
-    /// Begins an act; its end arrives in `inbox`.
-    pub fn begin(&mut self, performer: &Arc<Performer>, inbox: &mpsc::Sender<Event>, id: EffectId, act: Act) {
-        let (performer, inbox) = (performer.clone(), inbox.clone());
-        let changes = changes_runtime(&act);
-        let task = tokio::spawn(async move {
-            let event = performer.perform(id, act).await;
-            // A closed inbox: the agent is on its way out.
-            let _closed = inbox.send(event).await;
-        });
-        self.0.insert(id, (task.abort_handle(), changes));
-    }
-
-    /// An act has ended.
-    pub fn ended(&mut self, id: EffectId) {
-        self.0.remove(&id);
-    }
-
-    /// A call is under way that the runtime may leave half done.
-    pub fn changes_something(&self) -> bool {
-        self.0.values().any(|(_, changes)| *changes)
-    }
-
-    /// Drops an act's future; returns the event that ends it, unless it has ended by itself.
-    pub fn cancel(&mut self, id: EffectId) -> Option<Event> {
-        let (task, _) = self.0.remove(&id)?;
-        task.abort();
-        let error = CallError {
-            operation: "cancel".into(),
-            object: id.to_string(),
-            kind: CallErrorKind::Cancelled,
-            message: "no longer wanted".into(),
-        };
-        Some(Event::Done { id, result: Err(error) })
-    }
-}
-
-/// What a runtime may leave half done for good when its caller goes away. Not so a pull, which goes on from where it was and may take
-/// minutes; nor a stop, which may last as long as the pod's grace and is asked for again by the next agent.
-fn changes_runtime(act: &Act) -> bool {
-    matches!(
-        act,
-        Act::RunSandbox { .. }
-            | Act::CreateContainer { .. }
-            | Act::StartContainer { .. }
-            | Act::RemoveContainer { .. }
-            | Act::RemoveSandbox { .. }
-            | Act::StopSandbox { .. }
-    )
-}
 
 impl Performer {
     async fn perform(&self, id: EffectId, act: Act) -> Event {

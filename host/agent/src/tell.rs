@@ -1,5 +1,6 @@
 //! What is said to people: Kubernetes events and decisions as structured log lines, and their counts as metrics.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -57,8 +58,15 @@ pub fn failed(error: Option<&CallError>) {
     }
 }
 
-/// What workloads print can be part of a message: it must not end a line of the log and begin one of its own.
-fn one_line(message: &str) -> String {
+/// What a panic had to say, in one line.
+pub fn panicked(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", one_line(text.unwrap_or("without a text")))
+}
+
+/// What workloads print can be part of a message: it must not end a line of the log or of a page and begin one of its own, nor move the
+/// cursor.
+pub fn one_line(message: &str) -> String {
     let mut line = String::with_capacity(message.len());
     for c in message.trim_end().chars() {
         if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
