@@ -17,7 +17,7 @@ use polylet_core::sample::Sample;
 use polylet_core::say::{About, Say};
 use polylet_core::userns::IdRange;
 use polylet_core::volume::{EnvFiles, SubPath};
-use polylet_machine::cgroup::{CgroupTree, LimitOptions, pod_limits};
+use polylet_machine::cgroup::{CgroupName, CgroupTree, Driver, LimitOptions, pod_limits};
 use polylet_machine::stats::Usage;
 use polylet_machine::userns::IdRanges;
 use polylet_machine::{facts, hosts, logs, volume};
@@ -45,7 +45,7 @@ pub struct Performer {
     pub node: NodeContext,
     /// None with `cgroupsPerQOS: false`.
     pub cgroups: Option<CgroupTree>,
-    /// Parent of all pods where there are no cgroups per class.
+    /// `cgroupRoot`: parent of all that pods are where there are no cgroups per class.
     pub cgroup_root: String,
     /// Ids for pods with a user namespace of their own.
     pub id_ranges: Arc<IdRanges>,
@@ -470,10 +470,7 @@ impl Performer {
     }
 
     fn cgroup_parent(&self, pod: &Pod, tier: QosClass) -> String {
-        match &self.cgroups {
-            Some(cgroups) => cgroups.pod_parent(pod.uid.as_str(), tier),
-            None => self.cgroup_root.clone(),
-        }
+        cgroup_parent(&self.cgroup_root, self.cgroups.is_some(), pod, tier)
     }
 }
 
@@ -525,4 +522,36 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+/// The cgroup below which the runtime makes those of a pod: the pod's own where pods have some, else the configured root.
+pub fn cgroup_parent(root: &str, per_qos: bool, pod: &Pod, tier: QosClass) -> String {
+    let root = CgroupName::from_cgroupfs(root);
+    let parent = if per_qos { CgroupName::pod(&root, pod.uid.as_str(), tier) } else { root };
+    parent.path(Driver::Cgroupfs)
+}
+
+#[cfg(test)]
+mod tests {
+    use polylet_core::pod::Source;
+    use polylet_core::time::Wall;
+
+    use super::*;
+
+    fn pod(uid: &str, cpu: &str) -> Arc<Pod> {
+        let object = serde_json::json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": uid},
+            "spec": {"containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
+        });
+        Arc::new(Pod::parse(Arc::new(serde_json::from_value(object).unwrap()), Source::File, Wall(0)).unwrap())
+    }
+
+    #[test]
+    fn pods_without_cgroups_of_their_own_stand_below_the_configured_root() {
+        let pod = pod("u", "1");
+        let parent = |root, per_qos| cgroup_parent(root, per_qos, &pod, QosClass::Burstable);
+        assert_eq!(parent("/", true), "/kubepods/burstable/podu");
+        assert_eq!(parent("/node", true), "/node/kubepods/burstable/podu");
+        assert_eq!(parent("/", false), "/");
+        assert_eq!(parent("node/a/", false), "/node/a");
+    }
 }
