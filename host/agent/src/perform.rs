@@ -380,6 +380,9 @@ impl Performer {
             }
             for uid in volume::list_pods(&paths).map_err(|e| failed(&e))? {
                 found.entry(uid.into()).or_default();
+            for other in volume::list_others(&paths).map_err(|e| failed(&e))? {
+                tell::no_pod(&paths.root.join("pods").join(other));
+            }
             }
             if let Some(cgroups) = cgroups {
                 for (uid, _) in cgroups.list_pods().map_err(|e| failed(&e))? {
@@ -391,6 +394,7 @@ impl Performer {
             Ok(Outcome::Leftovers(found))
         })
         .await
+            found.retain(|uid, _| volume::is_pod_uid(uid.as_str()));
     }
 
     async fn probe(
