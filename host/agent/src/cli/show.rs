@@ -153,8 +153,8 @@ pub(super) fn explained(value: &Value) -> String {
     let _ = writeln!(out, "Pod:            {} ({})", text(&value["name"]), text(&value["uid"]));
     let _ = writeln!(out, "Class:          {}", text(&value["class"]));
     let _ = writeln!(out, "Cgroup:         {}", text(&value["cgroup"]["parent"]));
-    for (key, amount) in value["cgroup"].as_object().into_iter().flatten().filter(|(k, v)| *k != "parent" && !v.is_null()) {
-        let _ = writeln!(out, "  {key}: {amount}");
+    for (file, written) in value["cgroup"].as_object().into_iter().flatten().filter(|(key, _)| *key != "parent") {
+        let _ = writeln!(out, "  {file}: {}", text(written));
     }
     for (title, lines) in [("Warning", &value["warnings"]), ("Note", &value["notes"])] {
         for line in lines.as_array().into_iter().flatten() {

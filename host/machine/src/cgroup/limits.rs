@@ -8,6 +8,7 @@ use polylet_core::quantity;
 use polylet_core::question::qos::Placement;
 use polylet_upstream::{cpu, qos};
 
+use super::Version;
 use super::write::Values;
 
 /// The operator's settings that bear on a pod's cgroup.
@@ -55,7 +56,22 @@ pub struct PodLimits {
 }
 
 impl PodLimits {
-    pub(super) fn values(&self) -> Values {
+    /// What a pod's new cgroup gets on a machine with these sizes of huge pages, in bytes: names of files, and what is written into each.
+    /// Where the machine lacks a controller, its files are left out.
+    pub fn files(&self, version: Version, page_sizes: &[u64]) -> BTreeMap<String, String> {
+        self.values_on(page_sizes).files(version)
+    }
+
+    /// Huge pages that the pod does not ask for are not to be had.
+    pub(super) fn values_on(&self, page_sizes: &[u64]) -> Values {
+        let mut values = self.values();
+        for size in page_sizes {
+            values.huge_pages.entry(*size).or_insert(0);
+        }
+        values
+    }
+
+    fn values(&self) -> Values {
         let shares = self.cpu_weight.map_or(self.cpu_shares, |weight| cpu::shares_of_weight(weight.into()));
         Values {
             shares: Some(shares),

@@ -5,6 +5,7 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
+use super::hierarchy::HierarchyMount;
 
 const UID: &str = "0b6d3f0e-1c5a-4f4b-9d56-1f2e3d4c5b6a";
 
@@ -187,6 +188,89 @@ fn fake_v2(cgroups: &[&str]) -> (tempfile::TempDir, CgroupTree) {
         fs::create_dir_all(&at).expect("make a cgroup");
         for (file, text) in [
             ("cgroup.controllers", "cpuset cpu io memory hugetlb pids rdma misc\n"),
+/// Directories that stand in for v1 mounts, without a cpuset, which has to be filled by the kernel.
+fn fake_v1() -> (tempfile::TempDir, CgroupTree) {
+    let dir = tempfile::tempdir().expect("make a directory");
+    let mount = |controllers: &[&str]| {
+        let point = dir.path().join(controllers.join(","));
+        fs::create_dir(&point).expect("make a mount point");
+        HierarchyMount { point, controllers: controllers.iter().map(|name| (*name).to_owned()).collect() }
+    };
+    let mounts = vec![mount(&["cpu", "cpuacct"]), mount(&["memory"]), mount(&["pids"]), mount(&["hugetlb"])];
+    let hierarchies = Hierarchies { version: Version::V1, mounts, hybrid: None };
+    let tree = CgroupTree::among(hierarchies, "/", vec![2 << 20, 1 << 30]).expect("open");
+    (dir, tree)
+}
+
+/// What was written below a directory that stands in for a mount: as [`PodLimits::files`] tells it, and nothing else.
+#[track_caller]
+fn check_files(dirs: &[PathBuf], made_before: &[&str], limits: &PodLimits, version: Version) {
+    let mut found = BTreeMap::new();
+    for dir in dirs {
+        for entry in fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
+            let entry = entry.expect("an entry");
+            let name = entry.file_name().into_string().expect("a name");
+            if !made_before.contains(&&*name) {
+                found.insert(name, fs::read_to_string(entry.path()).expect("a value"));
+            }
+        }
+    }
+    assert_eq!(limits.files(version, &[2 << 20, 1 << 30]), found);
+}
+
+fn all_values(tier: QosClass) -> PodLimits {
+    PodLimits {
+        memory_min: Some(16 << 20),
+        memory_low: Some(32 << 20),
+        memory_high: Some(48 << 20),
+        huge_pages: BTreeMap::from([(2 << 20, 128 << 20)]),
+        ..pod(tier)
+    }
+}
+
+#[test]
+fn v1_values_go_to_their_files_and_are_told_as_they_are_written() {
+    let (dir, tree) = fake_v1();
+    let read = |file: &str| fs::read_to_string(dir.path().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    tree.ensure_node(&NodeLimits { huge_pages: BTreeMap::from([(2 << 20, 128 << 20)]), ..node() }).expect("ensure_node");
+    assert_eq!(tree.version(), Version::V1);
+    assert_eq!(read("cpu,cpuacct/kubepods/cpu.shares"), "1536");
+    assert_eq!(read("memory/kubepods/memory.limit_in_bytes"), (1u64 << 30).to_string());
+    assert_eq!(read("pids/kubepods/pids.max"), "5000");
+    assert_eq!(read("hugetlb/kubepods/hugetlb.2MB.limit_in_bytes"), (128 << 20).to_string());
+    tree.update_tiers(750).expect("update_tiers");
+    assert_eq!(read("cpu,cpuacct/kubepods/burstable/cpu.shares"), "768");
+    tree.ensure_node(&node()).expect("again");
+    assert_eq!(read("cpu,cpuacct/kubepods/burstable/cpu.shares"), "768", "a restart of the agent does not starve the tier");
+
+    for (uid, quota) in [(UID, Some(50_000)), ("other", Some(-1)), ("third", None)] {
+        let limits =
+            PodLimits { cpu_quota_us: quota, cpu_weight: (uid == "other").then_some(333), ..all_values(QosClass::Burstable) };
+        tree.ensure_pod(uid, &limits).expect("ensure_pod");
+        let dirs =
+            ["cpu", "memory", "pids", "hugetlb"].map(|name| tree.pod_dir(name, uid, QosClass::Burstable).expect("mounted"));
+        check_files(&dirs, &[], &limits, Version::V1);
+    }
+    assert_eq!(read(&format!("cpu,cpuacct/kubepods/burstable/pod{UID}/cpu.cfs_quota_us")), "50000");
+    let listed: Vec<String> = tree.list_pods().expect("list_pods").into_iter().map(|(uid, _)| uid).collect();
+    assert_eq!(listed, [UID, "other", "third"]);
+}
+
+#[test]
+fn v2_values_are_told_as_they_are_written() {
+    for (quota, weight) in [(Some(50_000), None), (Some(-1), Some(333)), (None, None)] {
+        let pod_path = format!("kubepods/burstable/pod{UID}");
+        let (dir, tree) = fake_v2(&["kubepods", "kubepods/burstable", "kubepods/besteffort", &pod_path]);
+        let at = dir.path().join(&pod_path);
+        if quota.is_none() {
+            fs::remove_file(at.join("cpu.max")).expect("nothing is to be written there");
+        }
+        let limits = PodLimits { cpu_quota_us: quota, cpu_weight: weight, ..all_values(QosClass::Burstable) };
+        tree.ensure_pod(UID, &limits).expect("ensure_pod");
+        check_files(&[at], &["cgroup.controllers", "cgroup.subtree_control", "cgroup.procs"], &limits, Version::V2);
+    }
+}
+
             ("cgroup.subtree_control", ""),
             ("cpu.max", "max 100000\n"),
             ("cgroup.procs", ""),

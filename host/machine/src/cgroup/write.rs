@@ -33,6 +33,40 @@ pub(super) struct Values {
     pub(super) huge_pages: BTreeMap<u64, u64>,
 }
 
+impl Values {
+    /// The files that [`CgroupTree::create_with`] writes where every controller is there, and what it writes into each.
+    pub(super) fn files(&self, version: Version) -> BTreeMap<String, String> {
+        let v2 = version == Version::V2;
+        let weight = self.weight.or(self.shares.map(cpu::weight));
+        let named = |v1: &'static str, unified: &'static str| if v2 { unified } else { v1 };
+        let text = |amount: Option<u64>| amount.map(|amount| signed(amount).to_string());
+        let quota = self.quota.map(|(quota, period)| match v2 {
+            true if quota > 0 => format!("{quota} {period}"),
+            true => format!("max {period}"),
+            false => quota.to_string(),
+        });
+        let in_both = [
+            (named("cpu.shares", "cpu.weight"), if v2 { text(weight) } else { text(self.shares) }),
+            (named("cpu.cfs_quota_us", "cpu.max"), quota),
+            (named("memory.limit_in_bytes", "memory.max"), text(self.memory_limit)),
+            ("pids.max", text(self.pids_limit)),
+        ];
+        let in_one = match version {
+            Version::V1 => vec![("cpu.cfs_period_us", self.quota.map(|(_, period)| period.to_string()))],
+            Version::V2 => vec![
+                ("memory.min", text(self.memory_min)),
+                ("memory.low", text(self.memory_low)),
+                ("memory.high", text(self.memory_high)),
+            ],
+        };
+        let files = in_both.into_iter().chain(in_one).filter_map(|(file, text)| Some((file.to_owned(), text?)));
+        let limit = named("limit_in_bytes", "max");
+        let pages =
+            self.huge_pages.iter().map(|(size, most)| (format!("hugetlb.{}.{limit}", page_size_name(*size)), most.to_string()));
+        files.chain(pages).collect()
+    }
+}
+
 /// v2 controllers that the node hands down, where the machine offers them.
 const HANDED_DOWN: [&str; 6] = ["cpu", "cpuset", "hugetlb", "io", "memory", "pids"];
 /// v2 controllers without which a cgroup does not count as made.
