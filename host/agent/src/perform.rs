@@ -163,7 +163,9 @@ impl Performer {
         let translated = self.sandbox_config(pod, attempt, &self.cgroup_parent(pod, placement.tier), users, dns.as_ref())?;
         // Told once for each sandbox, not for each container in it.
         for (reason, text) in &translated.warnings {
-            self.warn(&pod.uid, reason, text);
+            for about in told_of(pod, reason) {
+                self.say(about, reason, text);
+            }
         }
         verbs::run_sandbox(&self.client, translated.message, "").await.map(Outcome::Sandbox)
     }
@@ -324,7 +326,10 @@ impl Performer {
     fn warn(&self, pod: &PodUid, reason: &'static str, message: &str) {
         let known = locked(&self.prepared).get(pod).map(|(pod, _)| (pod.namespace.clone(), pod.name.clone()));
         let (namespace, name) = known.unwrap_or_default();
-        let about = About::Pod { uid: pod.clone(), namespace, name, container: None };
+        self.say(About::Pod { uid: pod.clone(), namespace, name, container: None }, reason, message);
+    }
+
+    fn say(&self, about: About, reason: &'static str, message: &str) {
         let say = Say { about, warning: true, reason, message: message.to_owned() };
         tell::event(&say, &self.events, facts::now().wall);
     }
@@ -478,6 +483,13 @@ impl Performer {
     }
 }
 
+/// What a warning of a pod's translation is about: the pod, and the node too where it lacks what the pod wants.
+fn told_of(pod: &Pod, reason: &str) -> Vec<About> {
+    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+    let of_pod = About::Pod { uid: pod.uid.clone(), namespace, name, container: None };
+    if reason == "MissingClusterDNS" { vec![About::Node, of_pod] } else { vec![of_pod] }
+}
+
 /// The container's own entry of the placement, which leaves ephemeral ones out.
 fn placement_of<'a>(
     pod: &Pod,
@@ -547,6 +559,14 @@ mod tests {
             "spec": {"containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
         });
         Arc::new(Pod::parse(Arc::new(serde_json::from_value(object).unwrap()), Source::File, Wall(0)).unwrap())
+    }
+
+    #[test]
+    fn the_node_is_told_of_too_where_it_lacks_something() {
+        let pod = pod("u", "1");
+        let of_pod = About::Pod { uid: "u".into(), namespace: "shop".into(), name: "web".into(), container: None };
+        assert_eq!(told_of(&pod, "MissingClusterDNS"), [About::Node, of_pod.clone()]);
+        assert_eq!(told_of(&pod, "DNSConfigForming"), [of_pod]);
     }
 
     #[test]
