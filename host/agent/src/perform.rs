@@ -154,7 +154,7 @@ impl Performer {
     /// Millicores that the pods of the Burstable tier ask for together.
     fn burstable_cpu(&self) -> u64 {
         let prepared = locked(&self.prepared);
-        prepared.values().filter(|(_, tier)| *tier == QosClass::Burstable).map(|(pod, _)| pod.cpu_request()).sum()
+        burstable_cpu(&prepared)
     }
 
     async fn run_sandbox(&self, pod: &Arc<Pod>, attempt: u32, placement: &Placement) -> Result<Outcome, CallError> {
@@ -380,26 +380,26 @@ impl Performer {
         blocking("find leftovers", "pods", move || {
             let failed = |error: &dyn std::error::Error| other("find leftovers", "pods", chain(error));
             let mut found: BTreeMap<PodUid, Leftover> = BTreeMap::new();
+            for other in volume::list_others(&paths).map_err(|e| failed(&e))? {
+                tell::no_pod(&paths.root.join("pods").join(other));
+            }
             for [namespace, name, uid] in logs::list_pods(&paths).map_err(|e| failed(&e))? {
                 found.insert(uid.into(), Leftover { namespace, name });
             }
             for uid in volume::list_pods(&paths).map_err(|e| failed(&e))? {
                 found.entry(uid.into()).or_default();
-            for other in volume::list_others(&paths).map_err(|e| failed(&e))? {
-                tell::no_pod(&paths.root.join("pods").join(other));
-            }
             }
             if let Some(cgroups) = cgroups {
                 for (uid, _) in cgroups.list_pods().map_err(|e| failed(&e))? {
                     found.entry(uid.into()).or_default();
                 }
             }
+            found.retain(|uid, _| volume::is_pod_uid(uid.as_str()));
             // Nothing is lost with a link to nothing.
             logs::remove_dangling_links(&paths).map_err(|e| failed(&e))?;
             Ok(Outcome::Leftovers(found))
         })
         .await
-            found.retain(|uid, _| volume::is_pod_uid(uid.as_str()));
     }
 
     async fn probe(
@@ -490,6 +490,11 @@ fn told_of(pod: &Pod, reason: &str) -> Vec<About> {
     if reason == "MissingClusterDNS" { vec![About::Node, of_pod] } else { vec![of_pod] }
 }
 
+fn burstable_cpu(pods: &BTreeMap<PodUid, (Arc<Pod>, QosClass)>) -> u64 {
+    let burstable = pods.values().filter(|(_, tier)| *tier == QosClass::Burstable);
+    burstable.map(|(pod, _)| pod.cpu_request()).fold(0, u64::saturating_add)
+}
+
 /// The container's own entry of the placement, which leaves ephemeral ones out.
 fn placement_of<'a>(
     pod: &Pod,
@@ -519,6 +524,13 @@ fn other(operation: &str, object: &str, message: impl Into<String>) -> CallError
     CallError { operation: operation.into(), object: object.into(), kind: CallErrorKind::Other, message: message.into() }
 }
 
+/// The cgroup below which the runtime makes those of a pod: the pod's own where pods have some, else the configured root.
+pub fn cgroup_parent(root: &str, per_qos: bool, pod: &Pod, tier: QosClass) -> String {
+    let root = CgroupName::from_cgroupfs(root);
+    let parent = if per_qos { CgroupName::pod(&root, pod.uid.as_str(), tier) } else { root };
+    parent.path(Driver::Cgroupfs)
+}
+
 /// Ephemeral containers ask for nothing, so that the kernel takes them first within their class.
 fn ephemeral_oom_score(tier: QosClass) -> i64 {
     match tier {
@@ -539,12 +551,6 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
-/// The cgroup below which the runtime makes those of a pod: the pod's own where pods have some, else the configured root.
-pub fn cgroup_parent(root: &str, per_qos: bool, pod: &Pod, tier: QosClass) -> String {
-    let root = CgroupName::from_cgroupfs(root);
-    let parent = if per_qos { CgroupName::pod(&root, pod.uid.as_str(), tier) } else { root };
-    parent.path(Driver::Cgroupfs)
-}
 
 #[cfg(test)]
 mod tests {
@@ -559,6 +565,13 @@ mod tests {
             "spec": {"containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
         });
         Arc::new(Pod::parse(Arc::new(serde_json::from_value(object).unwrap()), Source::File, Wall(0)).unwrap())
+    }
+
+    #[test]
+    fn absurd_requests_are_the_most_that_there_is() {
+        let most = format!("{}m", i64::MAX);
+        let pods = (0..3).map(|n| (PodUid::from(n.to_string()), (pod("u", &most), QosClass::Burstable)));
+        assert_eq!(burstable_cpu(&pods.collect()), u64::MAX);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn pods(pods: &Value, now: Timestamp, wide: bool) -> String {
         let statuses: Vec<&Value> = status["containerStatuses"].as_array().into_iter().flatten().collect();
         let ready = statuses.iter().filter(|c| c["ready"] == true).count();
         let views: Vec<(&String, &Value)> = pod["containers"].as_object().into_iter().flatten().collect();
-        let restarts: u64 = views.iter().filter_map(|(_, c)| c["restarts"].as_u64()).sum();
+        let restarts = views.iter().filter_map(|(_, c)| c["restarts"].as_u64()).fold(0, u64::saturating_add);
         let next = views.iter().filter_map(|(n, c)| Some((n, c["nextRestartIn"].as_u64()?, c))).min_by_key(|(_, ms, _)| *ms);
         let reason = statuses
             .iter()

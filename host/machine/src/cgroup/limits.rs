@@ -146,7 +146,7 @@ fn requested(resources: Option<&v1::ResourceRequirements>, size: u64) -> u64 {
         let found = quantity::whole(name.strip_prefix(HUGE_PAGES)?).ok()?;
         (found == size).then(|| quantity::whole(&amount.0).unwrap_or(0))
     };
-    requests.filter_map(of_size).sum()
+    requests.filter_map(of_size).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -251,6 +251,15 @@ mod tests {
         let spec =
             format!(r#"{{"initContainers":[{}],"containers":[{},{}]}}"#, page("i", "64Mi"), page("a", "4Mi"), page("b", "8Mi"));
         assert_eq!(limits(&spec, LimitOptions::default()).huge_pages, BTreeMap::from([(2 << 20, 64 << 20)]));
+    }
+
+    /// One size can be named in several ways.
+    #[test]
+    fn absurd_amounts_are_the_most_that_there_is() {
+        let most = i64::MAX;
+        let pages = format!(r#""hugepages-2Mi":"{most}","hugepages-2048Ki":"{most}","hugepages-2097152":"{most}""#);
+        let spec = format!(r#"{{"containers":[{{"name":"a","image":"i","resources":{{"requests":{{{pages}}}}}}}]}}"#);
+        assert_eq!(limits(&spec, LimitOptions::default()).huge_pages, BTreeMap::from([(2 << 20, u64::MAX)]));
     }
 
     #[test]
