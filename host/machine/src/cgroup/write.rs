@@ -262,15 +262,35 @@ fn put<T>(
     }
 }
 
-/// A page size as hugetlb's file names have it: `64KB`, `2MB`, `1GB`.
+/// A page size as hugetlb's file names have it: `64KB`, `2MB`, `1GB`. The kernel rounds, and has only sizes where that changes nothing; a
+/// manifest may name any, and must not have that of another one written.
 fn page_size_name(size: u64) -> String {
-    match size {
-        size if size >= 1 << 30 => format!("{}GB", size >> 30),
-        size if size >= 1 << 20 => format!("{}MB", size >> 20),
-        size => format!("{}KB", size >> 10),
-    }
+    let units = [("GB", 30), ("MB", 20), ("KB", 10)];
+    let fitting = units.into_iter().find(|(_, shift)| size >> shift > 0 && size.trailing_zeros() >= *shift);
+    fitting.map_or_else(|| format!("{size}B"), |(unit, shift)| format!("{}{unit}", size >> shift))
 }
 
 fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_size_of_pages_has_the_name_of_another() {
+        for (size, name) in [
+            (64 << 10, "64KB"),
+            (2 << 20, "2MB"),
+            (512 << 20, "512MB"),
+            (1 << 30, "1GB"),
+            (16 << 30, "16GB"),
+            ((1 << 30) + (512 << 20), "1536MB"),
+            ((2 << 20) + (4 << 10), "2052KB"),
+            (1000, "1000B"),
+        ] {
+            assert_eq!(page_size_name(size), name);
+        }
+    }
 }
