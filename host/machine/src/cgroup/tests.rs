@@ -1,11 +1,12 @@
-//! The tree on this machine's own v1 hierarchies, below a root of the test's own, and on a directory that stands in for v2.
+//! The tree on directories that stand in for v1 and v2; and on this machine's own v1 hierarchies, below a root of the test's own, where
+//! it has them: those tests are run with `--ignored`, so that none counts as passed where there is nothing to try.
 
 use std::fs;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::*;
 use super::hierarchy::HierarchyMount;
+use super::*;
 
 const UID: &str = "0b6d3f0e-1c5a-4f4b-9d56-1f2e3d4c5b6a";
 
@@ -35,15 +36,18 @@ pub(crate) struct OwnRoot {
     dirs: Vec<PathBuf>,
 }
 
+/// This machine's, for what is particular to v1.
+#[track_caller]
+fn v1_hierarchies() -> Hierarchies {
+    let hierarchies = Hierarchies::find().expect("cgroup hierarchies");
+    assert_eq!(hierarchies.version, Version::V1, "the cgroups of this machine are v2: what is particular to v1 cannot be tried");
+    hierarchies
+}
+
 impl OwnRoot {
-    /// None where this machine has no v1 hierarchies: what is particular to them cannot be tried then.
-    pub(crate) fn make() -> Option<Self> {
+    pub(crate) fn make() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let hierarchies = Hierarchies::find().expect("cgroup hierarchies");
-        if hierarchies.version != Version::V1 {
-            eprintln!("skipped: the cgroups of this machine are v2");
-            return None;
-        }
+        let hierarchies = v1_hierarchies();
         let name = format!("polylet-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let mut dirs = Vec::new();
         for mount in &hierarchies.mounts {
@@ -55,7 +59,7 @@ impl OwnRoot {
             dirs.push(dir);
         }
         let tree = CgroupTree::open(&format!("/{name}"), Driver::Cgroupfs).expect("open below the root just made");
-        Some(Self { tree, dirs })
+        Self { tree, dirs }
     }
 
     #[track_caller]
@@ -96,8 +100,9 @@ impl Drop for Sleeper {
 }
 
 #[test]
+#[ignore = "needs root and cgroup v1"]
 fn v1_node_and_tiers_get_their_values() {
-    let Some(own) = OwnRoot::make() else { return };
+    let own = OwnRoot::make();
     own.tree.ensure_node(&node()).expect("ensure_node");
     assert_eq!(own.read("cpu", "kubepods", "cpu.shares"), "1536");
     assert_eq!(own.read("memory", "kubepods", "memory.limit_in_bytes"), (1u64 << 30).to_string());
@@ -112,8 +117,9 @@ fn v1_node_and_tiers_get_their_values() {
 }
 
 #[test]
+#[ignore = "needs root and cgroup v1"]
 fn v1_pod_is_made_listed_reduced_and_removed() {
-    let Some(own) = OwnRoot::make() else { return };
+    let own = OwnRoot::make();
     own.tree.ensure_node(&node()).expect("ensure_node");
     let parent = own.tree.ensure_pod(UID, &pod(QosClass::Burstable)).expect("ensure_pod");
     assert_eq!(parent, own.tree.pod_parent(UID, QosClass::Burstable));
@@ -138,8 +144,9 @@ fn v1_pod_is_made_listed_reduced_and_removed() {
 }
 
 #[test]
+#[ignore = "needs root and cgroup v1"]
 fn v1_creation_that_was_cut_off_is_finished() {
-    let Some(own) = OwnRoot::make() else { return };
+    let own = OwnRoot::make();
     own.tree.ensure_node(&node()).expect("ensure_node");
     // As if the agent had died after the first directory, before any value.
     let first = own.tree.pod_dir("cpu", UID, QosClass::BestEffort).expect("cpu is mounted");
@@ -149,8 +156,9 @@ fn v1_creation_that_was_cut_off_is_finished() {
 }
 
 #[test]
+#[ignore = "needs root and cgroup v1"]
 fn v1_removal_ends_what_still_runs() {
-    let Some(own) = OwnRoot::make() else { return };
+    let own = OwnRoot::make();
     own.tree.ensure_node(&node()).expect("ensure_node");
     own.tree.ensure_pod(UID, &pod(QosClass::Guaranteed)).expect("ensure_pod");
     let mut sleeper = Sleeper::start();
@@ -180,14 +188,6 @@ fn a_root_that_is_not_there_is_refused() {
     assert!(matches!(CgroupTree::open("/", Driver::Systemd), Err(CgroupError::SystemdUnsupported { .. })));
 }
 
-/// A directory that stands in for a v2 mount: the files that the kernel would make are put there beforehand.
-fn fake_v2(cgroups: &[&str]) -> (tempfile::TempDir, CgroupTree) {
-    let dir = tempfile::tempdir().expect("make a directory");
-    for cgroup in [""].iter().chain(cgroups) {
-        let at = dir.path().join(cgroup);
-        fs::create_dir_all(&at).expect("make a cgroup");
-        for (file, text) in [
-            ("cgroup.controllers", "cpuset cpu io memory hugetlb pids rdma misc\n"),
 /// Directories that stand in for v1 mounts, without a cpuset, which has to be filled by the kernel.
 fn fake_v1() -> (tempfile::TempDir, CgroupTree) {
     let dir = tempfile::tempdir().expect("make a directory");
@@ -271,6 +271,14 @@ fn v2_values_are_told_as_they_are_written() {
     }
 }
 
+/// A directory that stands in for a v2 mount: the files that the kernel would make are put there beforehand.
+fn fake_v2(cgroups: &[&str]) -> (tempfile::TempDir, CgroupTree) {
+    let dir = tempfile::tempdir().expect("make a directory");
+    for cgroup in [""].iter().chain(cgroups) {
+        let at = dir.path().join(cgroup);
+        fs::create_dir_all(&at).expect("make a cgroup");
+        for (file, text) in [
+            ("cgroup.controllers", "cpuset cpu io memory hugetlb pids rdma misc\n"),
             ("cgroup.subtree_control", ""),
             ("cpu.max", "max 100000\n"),
             ("cgroup.procs", ""),
