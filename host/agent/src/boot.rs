@@ -1,7 +1,7 @@
 //! Builds the agent out of its settings: the lock, the machine, the store, the runtime, the policy host, the node.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,17 @@ use polylet_machine::tunables::{self, Difference};
 use polylet_machine::userns::IdRanges;
 use polylet_policy::store::{BucketName, Entries};
 use polylet_policy::{Persist, PolicyHost};
+use polylet_runtime::cri::{Container, PodSandbox};
 use polylet_runtime::{Capabilities, CgroupDriver, Client, Endpoint, Hints, hints};
 use polylet_server::Metrics;
-use polylet_store::store::{PolicyWrite, Records};
+use polylet_store::store::PolicyWrite;
 use polylet_store::{Ring, Store};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
+use tokio::sync::mpsc;
 
 use crate::allocatable;
-use crate::context::{RuntimeFeatures, node_context};
+use crate::askers::{Answered, Askers};
+use crate::context::{RuntimeFeatures, node_context, storage_of_root};
 use crate::events::Events;
 use crate::perform::{Performer, Prepared, chain};
 use crate::resolv_conf;
@@ -54,6 +58,12 @@ pub struct Booted {
     pub hints: Hints,
     /// What the pods together could not be limited to yet.
     pub unlimited: Option<NodeLimits>,
+    /// The threads that ask policies, and where their answers arrive.
+    pub askers: (Askers, mpsc::Receiver<Answered>),
+    /// The administration socket.
+    pub admin: UnixListener,
+    /// Where `address` and `readOnlyPort` say.
+    pub read_only: Option<TcpListener>,
 }
 
 /// Builds them.
@@ -61,31 +71,23 @@ pub struct Booted {
 /// # Errors
 /// What keeps the agent from starting, naming what would be right.
 pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result<Booted> {
-    let Machine { machine, storage, version, cgroups, tunables } = look_at_machine(settings)?;
-    let lock = [NodeLock::of_root(&settings.paths.root)?, lock_runtime(settings)?];
-    root::make(&settings.paths)?;
-    set_tunables(settings, &tunables)?;
-    let events = Arc::new(Events::default());
-    let mut unlimited = None;
-    if let Some(cgroups) = &cgroups {
-        let limits = allocatable::limits(settings, &machine);
-        if !allocatable::enforce(cgroups, &limits, &events).context("make the cgroups of pods")? {
-            unlimited = Some(limits);
-        }
-    }
-    if let Err(error) = root::share(&settings.paths) {
-        tracing::warn!(error = chain(&error), "mounts are not propagated to containers that ask for it");
-    }
-    adjust_oom_score(settings.oom_score_adj);
+    boot_on(settings, metrics, Path::new(tunables::ROOT)).await
+}
 
-    let store = open_store(settings);
-    let records = store.load_all();
-    for (uid, why) in &records.unreadable {
-        tracing::warn!(%uid, why, "a stored record cannot be read: what it remembered is lost");
-    }
-    let ring = Arc::new(Ring::open(&settings.state_dir.join("decisions"), polylet_store::ring::Limits::default()));
-
+/// What can refuse comes first. Up to there nothing is made but the agent's own files: the locks, which need their directories (the root
+/// directory is one), then what of the store, of the policies' cache and of the socket lies in it. What comes then changes the machine,
+/// and only the kernel can still refuse it: nobody knows whether it will before it is asked.
+async fn boot_on(settings: &Settings, metrics: &Arc<Metrics>, kernel: &Path) -> anyhow::Result<Booted> {
+    let Machine { machine, storage, version, cgroups, tunables } = look_at_machine(settings, kernel)?;
+    // It is read again for each sandbox: a node whose file is bad from the beginning says so at once.
+    resolv_conf::read(&settings.resolv_conf)?;
+    let id_ranges = Arc::new(IdRanges::find(&settings.paths, settings.ids_per_pod, settings.max_pods)?);
     let client = connect(settings, metrics)?;
+    let lock = [NodeLock::of_root(&settings.paths.root)?, lock_runtime(settings)?];
+    let read_only = match settings.read_only {
+        Some(address) => Some((address, reserve(address).map_err(|error| not_served(address, error))?)),
+        None => None,
+    };
     let mut hints = hints(client.clone());
     let capabilities = reach(&client, &mut hints, settings.runtime_timeout).await?;
     if capabilities.cgroup_driver == Some(CgroupDriver::Systemd) {
@@ -98,13 +100,47 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     for degraded in &capabilities.degraded {
         tracing::info!("{degraded}");
     }
+    let listed = list(&client, settings.runtime_timeout).await?;
+
+    let store = open_store(settings);
+    let records = store.load_all();
+    for (uid, why) in &records.unreadable {
+        tracing::warn!(%uid, why, "a stored record cannot be read: what it remembered is lost");
+    }
+    let ring = Arc::new(Ring::open(&settings.state_dir.join("decisions"), polylet_store::ring::Limits::default()));
+    let mut policy_settings = polylet_policy::Settings::new(&settings.policy_cache);
+    policy_settings.persist = Some(Arc::new(PolicyMemory(store.clone())));
+    let policies = PolicyHost::new(policy_settings).context("start the policy host")?;
+    let askers = Askers::start(&policies).context("start the threads that ask policies")?;
+    let read_only = match read_only {
+        Some((address, socket)) => Some(socket.listen(BACKLOG).map_err(|error| not_served(address, error))?),
+        None => None,
+    };
+    let admin = polylet_server::bind_admin(&settings.admin_socket)
+        .with_context(|| format!("open the administration socket {}", settings.admin_socket.display()))?;
+
+    root::make(&settings.paths)?;
+    set_tunables(settings, &tunables, kernel)?;
+    let events = Arc::new(Events::default());
+    let mut unlimited = None;
+    if let Some(cgroups) = &cgroups {
+        let limits = allocatable::limits(settings, &machine);
+        if !allocatable::enforce(cgroups, &limits, &events).context("make the cgroups of pods")? {
+            unlimited = Some(limits);
+        }
+    }
+    if let Err(error) = root::share(&settings.paths) {
+        tracing::warn!(error = chain(&error), "mounts are not propagated to containers that ask for it");
+    }
+    adjust_oom_score(settings.oom_score_adj);
     // As upstream has it: a node goes on without, its runtime may know a range of its own.
     if !settings.pod_cidr.is_empty()
         && let Err(error) = client.update_runtime_config(&settings.pod_cidr).await
     {
         tracing::error!(%error, "the runtime is not told the range of the pods' addresses (podCIDR)");
     }
-    let adoptions = adoptions(&client, settings.runtime_timeout, &store, &records).await?;
+    let adoptions = [Source::File, Source::Http]
+        .map(|source| Adoption::new(source, store.clone(), &records, &listed.sandboxes, &listed.containers));
     let found = Found {
         memory: machine.memory,
         cpus: machine.cpus,
@@ -117,14 +153,7 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
     };
     let core = settings.core(&found);
 
-    let mut policy_settings = polylet_policy::Settings::new(&settings.policy_cache);
-    policy_settings.persist = Some(Arc::new(PolicyMemory(store.clone())));
-    let policies = PolicyHost::new(policy_settings).context("start the policy host")?;
-
-    let id_ranges = Arc::new(IdRanges::find(&settings.paths, settings.ids_per_pod, settings.max_pods)?);
     let runtime = RuntimeFeatures { handlers: capabilities.handlers.clone(), image_mounts: capabilities.image_mounts.clone() };
-    // It is read again for each sandbox: a node whose file is bad from the beginning says so at once.
-    resolv_conf::read(&settings.resolv_conf)?;
     let node = node_context(settings, &machine, &found, &core, Some(version), runtime);
     let performer = Performer {
         client: client.clone(),
@@ -151,6 +180,9 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
         runtime_version: format!("{} {}", capabilities.runtime_name, capabilities.runtime_version),
         hints,
         unlimited,
+        askers,
+        admin,
+        read_only,
     })
 }
 
@@ -168,7 +200,7 @@ struct Machine {
 }
 
 /// Whether the agent can run here. Changes nothing: a machine that is refused stays as it was.
-fn look_at_machine(settings: &Settings) -> anyhow::Result<Machine> {
+fn look_at_machine(settings: &Settings, kernel: &Path) -> anyhow::Result<Machine> {
     let machine = MachineFacts::read()?;
     if settings.fail_swap_on && machine.swap > 0 {
         bail!("running with swap on is not supported, please disable swap or set failSwapOn to false in the configuration");
@@ -182,10 +214,8 @@ fn look_at_machine(settings: &Settings) -> anyhow::Result<Machine> {
         true => Some(CgroupTree::open(&settings.cgroup_root, Driver::Cgroupfs)?),
         false => None,
     };
-    let tunables = look_at_tunables(settings, Path::new(tunables::ROOT))?;
-    // The directory itself may have to be made yet.
-    let existing = settings.paths.root.ancestors().find(|path| path.exists()).unwrap_or(&settings.paths.root);
-    let storage = facts::storage(existing)?;
+    let tunables = look_at_tunables(settings, kernel)?;
+    let storage = storage_of_root(settings)?;
     settings.check_reserved(&machine, storage)?;
     Ok(Machine { machine, storage, version, cgroups, tunables })
 }
@@ -210,12 +240,12 @@ fn look_at_tunables(settings: &Settings, root: &Path) -> anyhow::Result<Vec<Diff
     Ok(differing)
 }
 
-fn set_tunables(settings: &Settings, differing: &[Difference]) -> anyhow::Result<()> {
+fn set_tunables(settings: &Settings, differing: &[Difference], kernel: &Path) -> anyhow::Result<()> {
     for difference in differing {
         match settings.kernel_tunables {
             KernelTunables::Leave => tracing::info!("{difference}: it is left as it is"),
             KernelTunables::Set => {
-                tunables::set(Path::new(tunables::ROOT), difference)
+                tunables::set(kernel, difference)
                     .with_context(|| format!("{difference}; kernelTunables: leave goes on all the same"))?;
                 tracing::info!("{difference}: it is set");
             }
@@ -263,12 +293,34 @@ async fn reach(client: &Client, hints: &mut Hints, within: Duration) -> anyhow::
     answer.with_context(|| format!("no CRI v1 runtime answers at {} (containerRuntimeEndpoint)", client.endpoint()))
 }
 
+/// All that the runtime has.
+struct Listed {
+    sandboxes: Vec<PodSandbox>,
+    containers: Vec<Container>,
+}
+
 /// What runs is listed once before any manifest is read: without it, pods of another agent would be ended and started again.
-async fn adoptions(client: &Client, within: Duration, store: &Arc<Store>, records: &Records) -> anyhow::Result<[Adoption; 2]> {
+async fn list(client: &Client, within: Duration) -> anyhow::Result<Listed> {
     let list = async || tokio::try_join!(client.list_pod_sandbox(None), client.list_containers(None));
     let listed = patiently(client, within, list).await;
     let (sandboxes, containers) = listed.with_context(|| format!("list the pods of the runtime at {}", client.endpoint()))?;
-    Ok([Source::File, Source::Http].map(|source| Adoption::new(source, store.clone(), records, &sandboxes, &containers)))
+    Ok(Listed { sandboxes, containers })
+}
+
+/// Calls of the read-only port that may wait.
+const BACKLOG: u32 = 1024;
+
+/// Takes an address, so that nobody else can have it. Whoever calls there is turned away until the agent listens.
+fn reserve(address: SocketAddr) -> std::io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // An agent that was here before may have left connections behind.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+fn not_served(address: SocketAddr, error: std::io::Error) -> anyhow::Error {
+    anyhow::Error::new(error).context(format!("listen at {address} (address and readOnlyPort of the configuration)"))
 }
 
 /// Asks until there is an answer, or until the time is up.
@@ -378,6 +430,66 @@ impl Persist for PolicyMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A machine that is not set as a node needs it, and a node whose runtime is away.
+    fn away(dir: &Path) -> (Settings, PathBuf) {
+        let kernel = dir.join("sys");
+        for (file, value) in [
+            ("vm/overcommit_memory", "0"),
+            ("vm/panic_on_oom", "1"),
+            ("kernel/panic", "0"),
+            ("kernel/panic_on_oops", "0"),
+            ("kernel/keys/root_maxkeys", "200"),
+            ("kernel/keys/root_maxbytes", "20000"),
+        ] {
+            std::fs::create_dir_all(kernel.join(file).parent().unwrap()).unwrap();
+            std::fs::write(kernel.join(file), value).unwrap();
+        }
+        let mut settings = Settings::below(dir.join("kubelet"), "n1");
+        (settings.paths.pod_logs, settings.paths.container_logs) = (dir.join("logs"), dir.join("links"));
+        settings.runtime_endpoint = format!("unix://{}", dir.join("runtime.sock").display());
+        settings.runtime_timeout = Duration::from_millis(1);
+        settings.resolv_conf = String::new();
+        // Nothing of a real machine is to be touched if this should fail.
+        (settings.cgroups_per_qos, settings.fail_cgroup_v1, settings.fail_swap_on) = (false, false, false);
+        (settings, kernel)
+    }
+
+    /// Whatever can refuse does so first.
+    async fn check_refused(dir: &Path, settings: &Settings, kernel: &Path, why: &str) {
+        let metrics = Arc::new(Metrics::new("n1"));
+        let Err(error) = boot_on(settings, &metrics, kernel).await else { panic!("there is no runtime") };
+        assert!(format!("{error:#}").contains(why), "{error:#}");
+        assert_eq!(std::fs::read_to_string(kernel.join("vm/overcommit_memory")).unwrap(), "0");
+        assert_eq!(tunables::differing(kernel).unwrap().len(), 6);
+        let names = |dir: &Path| {
+            let mut names: Vec<String> =
+                std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(dir), ["kubelet", "runtime.sock.polylet.lock", "sys"]);
+        assert_eq!(names(&settings.paths.root), ["polylet.lock"]);
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(&*settings.paths.root.to_string_lossy()), "{mounts}");
+    }
+
+    #[tokio::test]
+    async fn a_start_without_a_runtime_leaves_the_machine_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let (settings, kernel) = away(dir.path());
+        check_refused(dir.path(), &settings, &kernel, "no CRI v1 runtime answers at").await;
+    }
+
+    #[tokio::test]
+    async fn a_port_that_is_taken_is_refused_before_anything_is_changed_or_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut settings, kernel) = away(dir.path());
+        settings.runtime_timeout = Duration::from_secs(3600);
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        settings.read_only = Some(taken.local_addr().unwrap());
+        check_refused(dir.path(), &settings, &kernel, "(address and readOnlyPort of the configuration)").await;
+    }
 
     #[test]
     fn a_kernel_that_is_not_set_as_a_node_needs_it_is_set_or_left_or_refused() {

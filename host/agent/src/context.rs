@@ -5,7 +5,7 @@ use std::path::Path;
 
 use polylet_core::config::Config;
 use polylet_machine::cgroup::Version;
-use polylet_machine::facts::{self, MachineFacts};
+use polylet_machine::facts::{self, FactsError, MachineFacts};
 use polylet_runtime::{HandlerFeatures, NodeContext, Swap, page_size_name};
 
 use crate::settings::{Found, Settings};
@@ -51,6 +51,15 @@ pub fn node_context(
         image_mounts: runtime.image_mounts,
         runtime_handlers: runtime.handlers,
     }
+}
+
+/// Bytes of the file system that the root directory lies on, or will lie on: it may have to be made yet.
+///
+/// # Errors
+/// The system does not tell.
+pub fn storage_of_root(settings: &Settings) -> Result<u64, FactsError> {
+    let root = &settings.paths.root;
+    facts::storage(root.ancestors().find(|path| path.exists()).unwrap_or(root))
 }
 
 /// Directories of the processors that containers must not read.

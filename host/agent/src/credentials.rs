@@ -14,8 +14,9 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use polylet_runtime::cri::AuthConfig;
 use serde_json::{Map, Value};
 
-/// What opens the registry that is meant where an image names none.
-const DEFAULT_REGISTRY: &str = "index.docker.io";
+/// The registry that upstream means where an image names none: the key of last resort for such images' credentials, whose hosts have the
+/// same name without its first label.
+const FALLBACK: &str = "index.docker.io";
 /// A file is not larger than this.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -127,8 +128,8 @@ impl Keyring {
         let mut seen = BTreeSet::new();
         let matching = self.0.iter().rev().filter(|(key, _)| matches(key, &repository));
         let mut found: Vec<AuthConfig> = matching.flat_map(|(_, all)| all).cloned().collect();
-        if found.is_empty() && is_default_registry(&repository) {
-            found.extend(self.0.get(DEFAULT_REGISTRY).into_iter().flatten().cloned());
+        if found.is_empty() && is_of_fallback(&repository) {
+            found.extend(self.0.get(FALLBACK).into_iter().flatten().cloned());
         }
         // The same secret at several places is tried once.
         found.retain(|auth| seen.insert((auth.username.clone(), auth.password.clone())));
@@ -136,23 +137,30 @@ impl Keyring {
     }
 }
 
-/// Registry and path of an image, both written out: `docker.io/library/busybox` of `busybox:1`.
+/// Registry and path of an image, both written out: below the fallback's host, `library/busybox` of `busybox:1`.
 fn repository(image: &str) -> String {
     let name = image.split('@').next().unwrap_or_default();
     let end = name.rfind(':').filter(|at| !name[*at..].contains('/')).unwrap_or(name.len());
     let name = &name[..end];
     let has_host =
         |host: &str| host == "localhost" || host.contains(['.', ':']) || host.bytes().any(|byte| byte.is_ascii_uppercase());
+    let fallback = fallback_host();
     match name.split_once('/') {
-        Some(("index.docker.io", path)) => format!("docker.io/{path}"),
+        Some((FALLBACK, path)) => format!("{fallback}/{path}"),
         Some((host, _)) if has_host(host) => name.to_owned(),
-        Some(_) => format!("docker.io/{name}"),
-        None => format!("docker.io/library/{name}"),
+        Some(_) => format!("{fallback}/{name}"),
+        None => format!("{fallback}/library/{name}"),
     }
 }
 
-fn is_default_registry(repository: &str) -> bool {
-    matches!(repository.split('/').next(), Some("docker.io" | "index.docker.io"))
+/// The host of images that name none.
+fn fallback_host() -> &'static str {
+    FALLBACK.split_once('.').map_or(FALLBACK, |(_, host)| host)
+}
+
+/// Images never have [`FALLBACK`] itself for a host: [`repository`] sees to that.
+fn is_of_fallback(repository: &str) -> bool {
+    repository.split('/').next() == Some(fallback_host())
 }
 
 /// Whether a place is for a repository: hosts label by label, with `*` and the like within a label; the same port; the path from its
@@ -247,6 +255,8 @@ mod tests {
 
     #[test]
     fn places_are_for_images() {
+        let (key, host) = (FALLBACK, fallback_host());
+        let (versioned, below) = (format!("https://{key}/v1/"), format!("{key}/a/b"));
         for (place, image, is_for) in [
             ("registry.example", "registry.example/a:1", true),
             ("https://registry.example/v2/", "registry.example/a", true),
@@ -265,11 +275,11 @@ mod tests {
             ("[^a-r]egistry.example", "registry.example/x", false),
             ("[registry.example", "registry.example/x", false),
             ("127.0.0.1:5000", "127.0.0.1:5000/x:latest", true),
-            ("docker.io", "busybox", true),
-            ("index.docker.io", "busybox", true),
-            ("https://index.docker.io/v1/", "library/busybox:1", true),
-            ("index.docker.io", "index.docker.io/a/b", true),
-            ("index.docker.io", "registry.example/busybox", false),
+            (host, "busybox", true),
+            (key, "busybox", true),
+            (&versioned, "library/busybox:1", true),
+            (key, &below, true),
+            (key, "registry.example/busybox", false),
             ("other.example", "registry.example/x", false),
         ] {
             let found = users(&[place], image);
@@ -282,9 +292,10 @@ mod tests {
         let places = ["registry.example", "registry.example/team", "registry.example/team/sub", "*.example"];
         let found = users(&places, "registry.example/team/sub/a");
         assert_eq!(found, "registry.example/team/sub registry.example/team registry.example *.example");
-        let with_fallback = ["index.docker.io", "docker.io/library"];
-        assert_eq!(users(&with_fallback, "busybox"), "docker.io/library");
-        assert_eq!(users(&with_fallback, "me/busybox"), "index.docker.io");
+        let library = format!("{}/library", fallback_host());
+        let with_fallback = [FALLBACK, &library];
+        assert_eq!(users(&with_fallback, "busybox"), library);
+        assert_eq!(users(&with_fallback, "me/busybox"), FALLBACK);
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Row {
             "firstTimestamp": time(self.first).to_string(),
             "lastTimestamp": time(self.last).to_string(),
             "involvedObject": object,
-            "source": {"component": "polylet", "host": node},
+            "source": {"component": "kubelet", "host": node},
         })
     }
 }
@@ -178,7 +178,7 @@ mod tests {
             "type": "Normal", "reason": "Pulled", "message": "there", "count": 4,
             "firstTimestamp": "1970-01-01T00:00:00Z", "lastTimestamp": "1970-01-01T00:00:04Z",
             "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web", "uid": "u1", "fieldPath": "spec.containers{a}"},
-            "source": {"component": "polylet", "host": "n1"},
+            "source": {"component": "kubelet", "host": "n1"},
         });
         assert_eq!(newest, expected);
         assert_eq!(events.list("n1", |_| true)[2]["involvedObject"], json!({"kind": "Node", "name": "n1", "uid": "n1"}));

@@ -1,5 +1,6 @@
 //! What this node would do with a pod, without doing it: defaults, class, cgroup values, the messages to the runtime.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use polylet_core::question::qos::Placement;
 use polylet_core::question::{Answer, NodeFacts};
 use polylet_core::record::PodRecord;
 use polylet_core::volume::EnvFiles;
-use polylet_machine::cgroup::{CgroupName, Driver, LimitOptions, PodLimits, Version, pod_limits};
+use polylet_machine::cgroup::{LimitOptions, Version, pod_limits};
 use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::volume;
 use polylet_runtime::cri::{ContainerConfig, PodSandboxConfig};
@@ -23,8 +24,9 @@ use polylet_runtime::{
 use serde_json::{Value, json};
 
 use crate::config::Loaded;
-use crate::context::{RuntimeFeatures, node_context};
+use crate::context::{RuntimeFeatures, node_context, storage_of_root};
 use crate::document::MAX_BYTES;
+use crate::perform::{cgroup_parent, chain};
 use crate::resolv_conf;
 use crate::settings::{Found, Settings};
 use crate::source::limits::StorageLimits;
@@ -50,10 +52,11 @@ pub struct Plan {
     pub pod: Pod,
     /// By the native policy.
     pub placement: Placement,
-    /// The pod's cgroup, below the root of all cgroups.
+    /// The cgroup below which its containers get theirs: the pod's own, or `cgroupRoot` with `cgroupsPerQOS: false`. Below the root of all
+    /// cgroups.
     pub cgroup_parent: String,
-    /// Of that cgroup.
-    pub limits: PodLimits,
+    /// Names of files of the pod's own cgroup, and what this machine would write into them; None where it has none of its own.
+    pub cgroup: Option<BTreeMap<String, String>>,
     /// The message that would make its sandbox.
     pub sandbox: Translated<PodSandboxConfig>,
     /// Those that would make its containers, in order.
@@ -82,7 +85,7 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     };
     let object = match load(&bytes, &origin) {
         Ok(object) => Arc::new(object),
-        Err(error) => bail!("{}", crate::perform::chain(&error)),
+        Err(error) => bail!("{}", chain(&error)),
     };
     let now = facts::now().wall;
     let pod = Pod::parse(object.clone(), Source::File, now).with_context(|| place.clone())?;
@@ -90,7 +93,7 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     let found = Found {
         memory: machine.memory,
         cpus: machine.cpus,
-        storage: facts::storage(Path::new("/"))?,
+        storage: storage_of_root(settings)?,
         huge_pages: machine.huge_pages.clone(),
         apparmor: machine.apparmor,
         supplemental_groups_policy: true,
@@ -105,15 +108,15 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     let placement = answer.placement;
     let options =
         LimitOptions { cpu_quota: settings.cpu_quota, cpu_period_us: settings.cpu_period_us, pids: settings.pids_limit };
-    let limits = pod_limits(&pod, &placement, &options);
-    let root = CgroupName::from_cgroupfs(&settings.cgroup_root);
-    let parent = CgroupName::pod(&root, pod.uid.as_str(), placement.tier).path(Driver::Cgroupfs);
+    let cgroups = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() { Version::V2 } else { Version::V1 };
+    let page_sizes: Vec<u64> = machine.huge_pages.keys().copied().collect();
+    let cgroup = settings.cgroups_per_qos.then(|| pod_limits(&pod, &placement, &options).files(cgroups, &page_sizes));
+    let parent = cgroup_parent(&settings.cgroup_root, settings.cgroups_per_qos, &pod, placement.tier);
 
     let (dns, unread) = match resolv_conf::read(&settings.resolv_conf) {
         Ok(dns) => (dns, None),
-        Err(error) => (None, Some(crate::perform::chain(&error))),
+        Err(error) => (None, Some(chain(&error))),
     };
-    let cgroups = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() { Version::V2 } else { Version::V1 };
     let handlers = [(String::new(), HandlerFeatures { recursive_read_only_mounts: true, user_namespaces: true })].into();
     let runtime = RuntimeFeatures { handlers, image_mounts: Ok(()) };
     let node = node_context(settings, &machine, &found, &core, Some(cgroups), runtime);
@@ -153,7 +156,7 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
         warnings.extend(config.warnings.iter().map(said));
         containers.push((container.name.clone(), config.message));
     }
-    Ok(Plan { object, placement, cgroup_parent: parent, limits, sandbox, containers, warnings, pod })
+    Ok(Plan { object, placement, cgroup_parent: parent, cgroup, sandbox, containers, warnings, pod })
 }
 
 /// The path by which the node would know the manifest, which goes into the pod's UID: in its directory of manifests as the
@@ -176,9 +179,13 @@ fn place_on_node(manifest: &Path, settings: &Settings) -> PathBuf {
 /// # Errors
 /// As [`plan`].
 pub fn explain(manifest: &Path, configuration: &Loaded) -> anyhow::Result<Value> {
-    let Plan { object, pod, placement, cgroup_parent, limits, sandbox, containers, warnings } =
+    let Plan { object, pod, placement, cgroup_parent, cgroup, sandbox, containers, warnings } =
         plan(manifest, &configuration.settings)?;
     let warnings: Vec<String> = configuration.warnings.iter().map(ToString::to_string).chain(warnings).collect();
+    let mut shown = json!({ "parent": cgroup_parent });
+    for (file, value) in cgroup.into_iter().flatten() {
+        shown[file] = value.into();
+    }
     let containers = containers.iter().map(|(_, message)| message_json("runtime.v1.ContainerConfig", message));
     Ok(json!({
         "name": pod.name,
@@ -186,14 +193,7 @@ pub fn explain(manifest: &Path, configuration: &Loaded) -> anyhow::Result<Value>
         "uid": pod.uid.as_str(),
         "class": pod.qos.as_str(),
         "placement": placement,
-        "cgroup": {
-            "parent": cgroup_parent,
-            "cpu.shares": limits.cpu_shares,
-            "cpu.quota (us)": limits.cpu_quota_us,
-            "cpu.period (us)": limits.cpu_period_us,
-            "memory.limit (bytes)": limits.memory,
-            "pids.limit": limits.pids,
-        },
+        "cgroup": shown,
         "notes": NOTES,
         "warnings": warnings,
         "object": &*object,
@@ -220,11 +220,16 @@ mod tests {
     use crate::settings::Settings;
 
     fn explained(spec: &str) -> Value {
+        explained_with(spec, |_| {})
+    }
+
+    fn explained_with(spec: &str, change: impl FnOnce(&mut Settings)) -> Value {
         let directory = tempfile::tempdir().unwrap();
         let manifest = directory.path().join("web.yaml");
         std::fs::write(&manifest, format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec: {spec}\n")).unwrap();
         let mut settings = Settings::below(directory.path(), "node-1");
         settings.cluster_domain = "cluster.local".into();
+        change(&mut settings);
         let warnings = vec![Problem { layer: Layer::Merged, what: "port: has no effect".into() }];
         explain(&manifest, &Loaded { settings, warnings }).unwrap()
     }
@@ -240,6 +245,55 @@ mod tests {
         let container = &shown["containers"][1];
         assert_eq!(container["linux"]["resources"]["memoryLimitInBytes"], 64 << 20);
         assert!(container["envs"].as_array().unwrap().contains(&json!({"key": "K", "value": "v"})), "{container:#}");
+    }
+
+    /// Names of files differ between the versions of cgroups; what is in them is the machine crate's to test.
+    #[test]
+    fn the_cgroup_is_shown_as_this_machine_would_write_it() {
+        let spec = "{containers: [{name: a, image: i, resources: {requests: {cpu: 500m}, limits: {cpu: '1', memory: 64Mi}}}]}";
+        let shown = explained_with(spec, |settings| {
+            (settings.cgroup_root, settings.pids_limit) = ("/node".into(), Some(100));
+        });
+        let cgroup = &shown["cgroup"];
+        assert_eq!(cgroup["parent"], format!("/node/kubepods/burstable/pod{}", shown["uid"].as_str().unwrap()));
+        assert_eq!(cgroup["pids.max"], "100");
+        let values = match polylet_machine::cgroup::Hierarchies::find().unwrap().version() {
+            Version::V1 => [
+                ("cpu.shares", "512"),
+                ("cpu.cfs_quota_us", "100000"),
+                ("cpu.cfs_period_us", "100000"),
+                ("memory.limit_in_bytes", "67108864"),
+            ]
+            .as_slice(),
+            Version::V2 => [("cpu.weight", "20"), ("cpu.max", "100000 100000"), ("memory.max", "67108864")].as_slice(),
+        };
+        for (file, value) in values {
+            assert_eq!(cgroup[file], *value, "{file} of {cgroup:#}");
+        }
+        let pages = cgroup.as_object().unwrap().keys().filter(|file| file.starts_with("hugetlb.")).count();
+        assert_eq!(pages, MachineFacts::read().unwrap().huge_pages.len(), "{cgroup:#}");
+    }
+
+    #[test]
+    fn a_pod_without_a_cgroup_of_its_own_is_shown_below_the_configured_root() {
+        let shown = explained_with("{containers: [{name: a, image: i}]}", |settings| {
+            (settings.cgroup_root, settings.cgroups_per_qos, settings.pids_limit) = ("/node".into(), false, Some(100));
+        });
+        assert_eq!(shown["cgroup"], json!({"parent": "/node"}));
+        assert_eq!(shown["sandbox"]["linux"]["cgroupParent"], "/node");
+    }
+
+    #[test]
+    fn what_a_container_may_store_by_default_is_measured_where_the_node_measures_it() {
+        let root = tempfile::tempdir_in("/dev/shm").unwrap();
+        let field = "{name: S, valueFrom: {resourceFieldRef: {resource: limits.ephemeral-storage}}}";
+        let shown = explained_with(&format!("{{containers: [{{name: a, image: i, env: [{field}]}}]}}"), |settings| {
+            settings.paths.root = root.path().join("to be made/kubelet");
+        });
+        let envs = shown["containers"][0]["envs"].as_array().unwrap();
+        let value = envs.iter().find(|env| env["key"] == "S").unwrap()["value"].as_str().unwrap();
+        assert_eq!(value, facts::storage(root.path()).unwrap().to_string());
+        assert_ne!(value, facts::storage(Path::new("/")).unwrap().to_string(), "both are of one size: this shows nothing here");
     }
 
     /// The node's source reads files by their absolute paths.

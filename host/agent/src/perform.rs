@@ -17,7 +17,7 @@ use polylet_core::sample::Sample;
 use polylet_core::say::{About, Say};
 use polylet_core::userns::IdRange;
 use polylet_core::volume::{EnvFiles, SubPath};
-use polylet_machine::cgroup::{CgroupTree, LimitOptions, pod_limits};
+use polylet_machine::cgroup::{CgroupName, CgroupTree, Driver, LimitOptions, pod_limits};
 use polylet_machine::stats::Usage;
 use polylet_machine::userns::IdRanges;
 use polylet_machine::{facts, hosts, logs, volume};
@@ -27,13 +27,15 @@ use polylet_runtime::{
     Client, ContainerInputs, Layer, NodeContext, Operation, ResolvConf, TranslateError, Translated, container_config, env_files,
     exec_probe_command, has_own_users, hostname, sandbox_config, spec_container, sub_paths, target_of, verbs, volume_files,
 };
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
 
 use crate::credentials;
 use crate::events::Events;
 use crate::sampling::{Layers, Sampler};
 use crate::{resolv_conf, tell};
+
+mod under_way;
+
+pub use under_way::UnderWay;
 
 /// Everything that acts need. Shared by all tasks.
 pub struct Performer {
@@ -43,7 +45,7 @@ pub struct Performer {
     pub node: NodeContext,
     /// None with `cgroupsPerQOS: false`.
     pub cgroups: Option<CgroupTree>,
-    /// Parent of all pods where there are no cgroups per class.
+    /// `cgroupRoot`: parent of all that pods are where there are no cgroups per class.
     pub cgroup_root: String,
     /// Ids for pods with a user namespace of their own.
     pub id_ranges: Arc<IdRanges>,
@@ -69,61 +71,6 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// After so long, and each time again, a pull that goes on is told of.
 const LONG_PULL: Duration = Duration::from_secs(30);
-
-/// Acts under way, for cancelling.
-#[derive(Default)]
-pub struct UnderWay(BTreeMap<EffectId, (AbortHandle, bool)>);
-
-impl UnderWay {
-    /// Begins an act; its end arrives in `inbox`.
-    pub fn begin(&mut self, performer: &Arc<Performer>, inbox: &mpsc::Sender<Event>, id: EffectId, act: Act) {
-        let (performer, inbox) = (performer.clone(), inbox.clone());
-        let changes = changes_runtime(&act);
-        let task = tokio::spawn(async move {
-            let event = performer.perform(id, act).await;
-            // A closed inbox: the agent is on its way out.
-            let _closed = inbox.send(event).await;
-        });
-        self.0.insert(id, (task.abort_handle(), changes));
-    }
-
-    /// An act has ended.
-    pub fn ended(&mut self, id: EffectId) {
-        self.0.remove(&id);
-    }
-
-    /// A call is under way that the runtime may leave half done.
-    pub fn changes_something(&self) -> bool {
-        self.0.values().any(|(_, changes)| *changes)
-    }
-
-    /// Drops an act's future; returns the event that ends it, unless it has ended by itself.
-    pub fn cancel(&mut self, id: EffectId) -> Option<Event> {
-        let (task, _) = self.0.remove(&id)?;
-        task.abort();
-        let error = CallError {
-            operation: "cancel".into(),
-            object: id.to_string(),
-            kind: CallErrorKind::Cancelled,
-            message: "no longer wanted".into(),
-        };
-        Some(Event::Done { id, result: Err(error) })
-    }
-}
-
-/// What a runtime may leave half done for good when its caller goes away. Not so a pull, which goes on from where it was and may take
-/// minutes; nor a stop, which may last as long as the pod's grace and is asked for again by the next agent.
-fn changes_runtime(act: &Act) -> bool {
-    matches!(
-        act,
-        Act::RunSandbox { .. }
-            | Act::CreateContainer { .. }
-            | Act::StartContainer { .. }
-            | Act::RemoveContainer { .. }
-            | Act::RemoveSandbox { .. }
-            | Act::StopSandbox { .. }
-    )
-}
 
 impl Performer {
     async fn perform(&self, id: EffectId, act: Act) -> Event {
@@ -207,7 +154,7 @@ impl Performer {
     /// Millicores that the pods of the Burstable tier ask for together.
     fn burstable_cpu(&self) -> u64 {
         let prepared = locked(&self.prepared);
-        prepared.values().filter(|(_, tier)| *tier == QosClass::Burstable).map(|(pod, _)| pod.cpu_request()).sum()
+        burstable_cpu(&prepared)
     }
 
     async fn run_sandbox(&self, pod: &Arc<Pod>, attempt: u32, placement: &Placement) -> Result<Outcome, CallError> {
@@ -216,7 +163,9 @@ impl Performer {
         let translated = self.sandbox_config(pod, attempt, &self.cgroup_parent(pod, placement.tier), users, dns.as_ref())?;
         // Told once for each sandbox, not for each container in it.
         for (reason, text) in &translated.warnings {
-            self.warn(&pod.uid, reason, text);
+            for about in told_of(pod, reason) {
+                self.say(about, reason, text);
+            }
         }
         verbs::run_sandbox(&self.client, translated.message, "").await.map(Outcome::Sandbox)
     }
@@ -377,7 +326,10 @@ impl Performer {
     fn warn(&self, pod: &PodUid, reason: &'static str, message: &str) {
         let known = locked(&self.prepared).get(pod).map(|(pod, _)| (pod.namespace.clone(), pod.name.clone()));
         let (namespace, name) = known.unwrap_or_default();
-        let about = About::Pod { uid: pod.clone(), namespace, name, container: None };
+        self.say(About::Pod { uid: pod.clone(), namespace, name, container: None }, reason, message);
+    }
+
+    fn say(&self, about: About, reason: &'static str, message: &str) {
         let say = Say { about, warning: true, reason, message: message.to_owned() };
         tell::event(&say, &self.events, facts::now().wall);
     }
@@ -428,6 +380,9 @@ impl Performer {
         blocking("find leftovers", "pods", move || {
             let failed = |error: &dyn std::error::Error| other("find leftovers", "pods", chain(error));
             let mut found: BTreeMap<PodUid, Leftover> = BTreeMap::new();
+            for other in volume::list_others(&paths).map_err(|e| failed(&e))? {
+                tell::no_pod(&paths.root.join("pods").join(other));
+            }
             for [namespace, name, uid] in logs::list_pods(&paths).map_err(|e| failed(&e))? {
                 found.insert(uid.into(), Leftover { namespace, name });
             }
@@ -439,6 +394,7 @@ impl Performer {
                     found.entry(uid.into()).or_default();
                 }
             }
+            found.retain(|uid, _| volume::is_pod_uid(uid.as_str()));
             // Nothing is lost with a link to nothing.
             logs::remove_dangling_links(&paths).map_err(|e| failed(&e))?;
             Ok(Outcome::Leftovers(found))
@@ -523,11 +479,20 @@ impl Performer {
     }
 
     fn cgroup_parent(&self, pod: &Pod, tier: QosClass) -> String {
-        match &self.cgroups {
-            Some(cgroups) => cgroups.pod_parent(pod.uid.as_str(), tier),
-            None => self.cgroup_root.clone(),
-        }
+        cgroup_parent(&self.cgroup_root, self.cgroups.is_some(), pod, tier)
     }
+}
+
+/// What a warning of a pod's translation is about: the pod, and the node too where it lacks what the pod wants.
+fn told_of(pod: &Pod, reason: &str) -> Vec<About> {
+    let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+    let of_pod = About::Pod { uid: pod.uid.clone(), namespace, name, container: None };
+    if reason == "MissingClusterDNS" { vec![About::Node, of_pod] } else { vec![of_pod] }
+}
+
+fn burstable_cpu(pods: &BTreeMap<PodUid, (Arc<Pod>, QosClass)>) -> u64 {
+    let burstable = pods.values().filter(|(_, tier)| *tier == QosClass::Burstable);
+    burstable.map(|(pod, _)| pod.cpu_request()).fold(0, u64::saturating_add)
 }
 
 /// The container's own entry of the placement, which leaves ephemeral ones out.
@@ -559,6 +524,13 @@ fn other(operation: &str, object: &str, message: impl Into<String>) -> CallError
     CallError { operation: operation.into(), object: object.into(), kind: CallErrorKind::Other, message: message.into() }
 }
 
+/// The cgroup below which the runtime makes those of a pod: the pod's own where pods have some, else the configured root.
+pub fn cgroup_parent(root: &str, per_qos: bool, pod: &Pod, tier: QosClass) -> String {
+    let root = CgroupName::from_cgroupfs(root);
+    let parent = if per_qos { CgroupName::pod(&root, pod.uid.as_str(), tier) } else { root };
+    parent.path(Driver::Cgroupfs)
+}
+
 /// Ephemeral containers ask for nothing, so that the kernel takes them first within their class.
 fn ephemeral_oom_score(tier: QosClass) -> i64 {
     match tier {
@@ -578,4 +550,45 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use polylet_core::pod::Source;
+    use polylet_core::time::Wall;
+
+    use super::*;
+
+    fn pod(uid: &str, cpu: &str) -> Arc<Pod> {
+        let object = serde_json::json!({
+            "metadata": {"name": "web", "namespace": "shop", "uid": uid},
+            "spec": {"containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
+        });
+        Arc::new(Pod::parse(Arc::new(serde_json::from_value(object).unwrap()), Source::File, Wall(0)).unwrap())
+    }
+
+    #[test]
+    fn absurd_requests_are_the_most_that_there_is() {
+        let most = format!("{}m", i64::MAX);
+        let pods = (0..3).map(|n| (PodUid::from(n.to_string()), (pod("u", &most), QosClass::Burstable)));
+        assert_eq!(burstable_cpu(&pods.collect()), u64::MAX);
+    }
+
+    #[test]
+    fn the_node_is_told_of_too_where_it_lacks_something() {
+        let pod = pod("u", "1");
+        let of_pod = About::Pod { uid: "u".into(), namespace: "shop".into(), name: "web".into(), container: None };
+        assert_eq!(told_of(&pod, "MissingClusterDNS"), [About::Node, of_pod.clone()]);
+        assert_eq!(told_of(&pod, "DNSConfigForming"), [of_pod]);
+    }
+
+    #[test]
+    fn pods_without_cgroups_of_their_own_stand_below_the_configured_root() {
+        let pod = pod("u", "1");
+        let parent = |root, per_qos| cgroup_parent(root, per_qos, &pod, QosClass::Burstable);
+        assert_eq!(parent("/", true), "/kubepods/burstable/podu");
+        assert_eq!(parent("/node", true), "/node/kubepods/burstable/podu");
+        assert_eq!(parent("/", false), "/");
+        assert_eq!(parent("node/a/", false), "/node/a");
+    }
 }

@@ -12,7 +12,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use polylet_core::decision::DecisionRecord;
 use polylet_core::effect::{Act, Effect, Rung};
 use polylet_core::event::{CallError, CallErrorKind, Event, Hint, RuntimeState};
@@ -26,7 +25,6 @@ use polylet_machine::facts;
 use polylet_policy::{PolicyHost, Writes};
 use polylet_server::{Metrics, Pulse};
 use polylet_store::{Ring, Store};
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -56,22 +54,13 @@ const PULSE: Duration = Duration::from_secs(5);
 /// Whatever keeps it from starting; a running agent does not give up.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(&settings.node_name));
-    let Booted { lock, performer, store, ring, policies, node, adoptions, runtime_version, hints, unlimited } =
-        boot(&settings, &metrics).await?;
+    let booted = boot(&settings, &metrics).await?;
+    let Booted { lock, performer, store, ring, policies, node, adoptions, runtime_version, hints, unlimited, .. } = booted;
+    let (askers, answered) = booted.askers;
     let (inbox, events) = mpsc::channel(INBOX);
     let (ask, asked) = mpsc::channel(16);
-    let (askers, answered) = Askers::start(&policies).context("start the threads that ask policies")?;
     let stop = CancellationToken::new();
 
-    let listener = polylet_server::bind_admin(&settings.admin_socket)
-        .with_context(|| format!("open the administration socket {}", settings.admin_socket.display()))?;
-    let read_only = match settings.read_only {
-        Some(address) => {
-            let listener = TcpListener::bind(address).await;
-            Some(listener.with_context(|| format!("listen at {address} (address and readOnlyPort of the configuration)"))?)
-        }
-        None => None,
-    };
     let watched = policies::spawn(policies.clone(), settings.policy_dir.clone(), inbox.clone());
     let settled = watched.settled.clone();
     let admin = Arc::new(NodeAdmin {
@@ -85,9 +74,9 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         watched,
         version: runtime_version,
     });
-    tokio::spawn(polylet_server::serve_admin(listener, settings.admin_socket.clone(), admin.clone(), stop.clone()));
+    tokio::spawn(polylet_server::serve_admin(booted.admin, settings.admin_socket.clone(), admin.clone(), stop.clone()));
     let pulse = Arc::new(Pulse::new(PULSE * 12));
-    if let Some(listener) = read_only {
+    if let Some(listener) = booted.read_only {
         tokio::spawn(polylet_server::serve_read_only(listener, admin, metrics.clone(), pulse.clone(), stop.clone()));
     }
     if let Some(address) = settings.health {

@@ -315,7 +315,7 @@ impl Settings {
                 .memory
                 .saturating_sub(self.reserved_memory)
                 .saturating_sub(kept("memory.available", found.memory))
-                .saturating_sub(found.huge_pages.values().sum()),
+                .saturating_sub(found.huge_pages.values().copied().fold(0, u64::saturating_add)),
             cpu_capacity: found.cpus * 1000,
             cpu_allocatable: (found.cpus * 1000).saturating_sub(self.reserved_cpu),
             local_storage_limits: self.local_storage_limits,

@@ -1,6 +1,8 @@
 //! What is said to people: Kubernetes events and decisions as structured log lines, and their counts as metrics.
 
-use std::collections::BTreeMap;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -57,8 +59,30 @@ pub fn failed(error: Option<&CallError>) {
     }
 }
 
-/// What workloads print can be part of a message: it must not end a line of the log and begin one of its own.
-fn one_line(message: &str) -> String {
+/// A directory that stands among those of pods and is none: it is left alone, and told once.
+pub fn no_pod(directory: &Path) {
+    static TOLD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if first_time(&TOLD, directory) {
+        tracing::warn!(directory = %directory.display(), "left alone: it stands among the directories of pods, and is none");
+    }
+}
+
+/// Whether something was not named before. Beyond so many things none is new.
+fn first_time(told: &Mutex<BTreeSet<PathBuf>>, what: &Path) -> bool {
+    const MOST: usize = 1000;
+    let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    told.len() < MOST && told.insert(what.to_owned())
+}
+
+/// What a panic had to say, in one line.
+pub fn panicked(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", one_line(text.unwrap_or("without a text")))
+}
+
+/// What workloads print can be part of a message: it must not end a line of the log or of a page and begin one of its own, nor move the
+/// cursor.
+pub fn one_line(message: &str) -> String {
     let mut line = String::with_capacity(message.len());
     for c in message.trim_end().chars() {
         if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
@@ -176,6 +200,14 @@ mod tests {
         let now = Instant::now();
         assert!((0..1000).all(|thing| sparing.say(&thing.to_string(), now) == Some(1)));
         assert!(sparing.0.lock().unwrap().len() <= Sparing::THINGS);
+    }
+
+    #[test]
+    fn what_is_told_once_is_not_told_again_and_there_is_an_end_of_it() {
+        let told = Mutex::default();
+        let say = |name: &str| first_time(&told, Path::new(name));
+        assert_eq!([say("a"), say("b"), say("a")], [true, true, false]);
+        assert_eq!((0..2000).filter(|n| say(&n.to_string())).count(), 998);
     }
 
     #[test]

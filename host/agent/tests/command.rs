@@ -84,6 +84,11 @@ fn explain_shows_messages_as_objects_and_as_text() {
     assert_eq!(shown["sandbox"]["metadata"]["name"], "web-n1");
     assert_eq!(shown["containers"][0]["metadata"]["name"], "a");
     let (_, text, _) = world.run(&["explain", &manifest, "--hostname-override", "n1", "--port", "10251"]);
+    let files = shown["cgroup"].as_object().unwrap();
+    assert!(files.len() > 1, "{files:?}");
+    for (file, value) in files.iter().filter(|(file, _)| *file != "parent") {
+        assert!(text.contains(&format!("\n  {file}: {}\n", value.as_str().unwrap())), "{file} {value} in {text}");
+    }
     for words in [
         "Warning:        flag --port: port: 10251 has no effect: ",
         "Note:           no runtime was asked: ",

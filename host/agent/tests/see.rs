@@ -30,7 +30,7 @@ impl Admin for Fake {
             let event = json!({
                 "type": "Normal", "reason": "Started", "message": "Container started", "count": 1,
                 "firstTimestamp": "2026-03-01T12:00:00Z", "lastTimestamp": "2026-03-01T12:00:00Z",
-                "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web-n1"}, "source": {"component": "polylet"},
+                "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web-n1"}, "source": {"component": "kubelet"},
             });
             match what {
                 Query::Pod { namespace, name } if (namespace.as_str(), name.as_str()) == ("shop", "web") => Ok(json!({

@@ -244,11 +244,7 @@ impl CgroupTree {
     pub fn ensure_pod(&self, uid: &str, limits: &PodLimits) -> Result<String, CgroupError> {
         let name = CgroupName::pod(&self.root, uid, limits.tier);
         if !self.is_complete(&name) {
-            let mut values = limits.values();
-            for size in &self.page_sizes {
-                values.huge_pages.entry(*size).or_insert(0);
-            }
-            self.create_with(&name, &values)?;
+            self.create_with(&name, &limits.values_on(&self.page_sizes))?;
         }
         Ok(name.path(Driver::Cgroupfs))
     }

@@ -25,7 +25,7 @@ mod teardown;
 
 pub use read::read_in_empty_dir;
 pub use sub_path::{SubPathError, prepare_sub_path};
-pub use teardown::{TearDownError, list_pods, tear_down};
+pub use teardown::{TearDownError, is_pod_uid, list_others, list_pods, tear_down};
 
 /// Why a pod's directories or volumes could not be made. The text is what upstream's event says, the cause's included, so that the
 /// error has no further `source`.

@@ -13,6 +13,7 @@ use polylet_core::question::Hook;
 use crate::contract::check;
 use crate::default::default_component;
 use crate::directory::{Binding, BindingError, Scan, forget_good, remember_good};
+use crate::failure;
 use crate::host::{Bound, LoadError, LoadSpec, PolicyHost, Source, lock, read_component, verified};
 use crate::limits::LimitSpec;
 use crate::loaded::LoadedPolicy;
@@ -306,23 +307,9 @@ fn refused(binding: &Binding, scan: &Scan, error: &LoadError) -> BindingError {
     BindingError {
         file: files.iter().find(|file| file.exists()).unwrap_or(&files[0]).clone(),
         field: field.into(),
-        problem: whole(error),
+        problem: failure::whole(error),
         hooks: vec![binding.hook],
     }
-}
-
-/// The error with its causes.
-pub(crate) fn whole(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        // Some errors show their cause themselves.
-        if !text.contains(&error.to_string()) {
-            text.push_str(&format!(": {error}"));
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub(crate) struct Call {
     /// Fuel spent by the host on the guest's behalf.
     pub(crate) import_fuel: u64,
     pub(crate) stopped: Option<Stopped>,
+    /// Bytes of all linear memories together.
+    memory: usize,
     store: Arc<PolicyStore>,
     reads: Vec<StoreRead>,
     touched: BTreeMap<Option<u32>, Touched>,
@@ -72,6 +74,7 @@ impl Call {
             last_error: None,
             import_fuel: 0,
             stopped: None,
+            memory: 0,
             store,
             reads: Vec::new(),
             touched: BTreeMap::new(),
@@ -195,11 +198,17 @@ pub(crate) enum Refused {
 
 /// Growth past the limit ends the call at once, so that it is told apart from a guest that gives up for reasons of its own.
 impl ResourceLimiter for Call {
-    fn memory_growing(&mut self, _: usize, wanted: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        match wanted > self.limits.memory {
-            true => Err(self.stop(Stopped::Memory { wanted, allowed: self.limits.memory })),
-            false => Ok(true),
+    /// The limit is that of all memories together.
+    fn memory_growing(&mut self, current: usize, wanted: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {
+        let total = self.memory.saturating_sub(current).saturating_add(wanted);
+        if total > self.limits.memory {
+            return Err(self.stop(Stopped::Memory { wanted: total, allowed: self.limits.memory }));
         }
+        // Beyond the maximum that it declares itself, a memory stays as it is whatever is said here.
+        if maximum.is_none_or(|maximum| wanted <= maximum) {
+            self.memory = total;
+        }
+        Ok(true)
     }
 
     fn table_growing(&mut self, _: usize, wanted: usize, maximum: Option<usize>) -> wasmtime::Result<bool> {

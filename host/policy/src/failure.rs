@@ -75,3 +75,17 @@ pub(crate) fn one_line(text: &str) -> String {
     let text = &text[..text.floor_char_boundary(MESSAGE_MAX)];
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
+
+/// An error with its causes.
+pub(crate) fn whole(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Some errors show their cause themselves.
+        if !text.contains(&error.to_string()) {
+            text.push_str(&format!(": {error}"));
+        }
+        cause = error.source();
+    }
+    text
+}

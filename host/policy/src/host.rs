@@ -99,7 +99,7 @@ pub enum LoadError {
     #[error("the component {0}")]
     Component(ComponentError),
     /// It cannot be compiled.
-    #[error("the component {}", whole(.0))]
+    #[error("the component {}", failure::whole(.0))]
     Compile(CompileError),
     /// The cache cannot be used.
     #[error(transparent)]
@@ -142,11 +142,6 @@ impl From<ComponentError> for LoadError {
     fn from(error: ComponentError) -> Self {
         Self::Component(error)
     }
-}
-
-/// The text of an error and its cause: it is part of ours, and must not follow it once more.
-fn whole(error: &CompileError) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 /// The policy host. Clones share everything; all calls are synchronous.
@@ -334,7 +329,7 @@ impl PolicyHost {
             // What has just been compiled is sound: it is more than an instance may be.
             Err(CacheError::Load { reason, .. }) => Err(LoadError::Link { reason }),
             Err(error) => {
-                tracing::warn!(policy = %digest, error = crate::apply::whole(&error), "compiled policy is kept in memory only");
+                tracing::warn!(policy = %digest, error = failure::whole(&error), "compiled policy is kept in memory only");
                 let component = cache::from_bytes(&inner.engine, &artifact).map_err(|reason| LoadError::Link { reason })?;
                 let mut kept = lock(&inner.uncached);
                 if kept.len() >= UNCACHED {

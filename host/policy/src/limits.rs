@@ -39,7 +39,7 @@ pub struct Limits {
     pub fuel: u64,
     /// Wall-clock backstop, loose: it must not fire on a starved node before the fuel is spent.
     pub timeout: Duration,
-    /// Bytes of linear memory.
+    /// Bytes of linear memory, of all memories together.
     pub memory: usize,
     /// Bytes of keys and values in one bucket of the store.
     pub store_bytes: usize,

@@ -135,8 +135,10 @@ impl PolicyStore {
                 }
                 saved.push((bucket, entries));
             }
-            let grown: usize = saved.iter().map(|(_, entries)| size(entries)).sum();
-            if buckets.bytes + grown > TOTAL_MAX {
+            let put: usize = saved.iter().map(|(_, entries)| size(entries)).sum();
+            let replaced: usize = saved.iter().map(|(bucket, _)| buckets.size_of(bucket)).sum();
+            // What shrinks the store is taken however full it is.
+            if put > replaced && buckets.bytes - replaced + put > TOTAL_MAX {
                 let policy = saved.first().map(|(bucket, _)| Arc::clone(&bucket.policy)).unwrap_or_default();
                 return Err(CommitError::Full { policy });
             }
@@ -195,6 +197,10 @@ impl PolicyStore {
 impl Buckets {
     fn version_of(&self, bucket: &BucketName) -> u64 {
         self.by_name.get(bucket).map_or(0, |bucket| bucket.version)
+    }
+
+    fn size_of(&self, bucket: &BucketName) -> usize {
+        self.by_name.get(bucket).map_or(0, |bucket| size(&bucket.entries))
     }
 
     fn put(&mut self, name: BucketName, entries: Entries) {
@@ -318,5 +324,21 @@ mod tests {
         store.commit(writes(&store, &bucket(Some("a")), "k", Some(&big))).unwrap();
         let error = store.commit(writes(&store, &bucket(Some("b")), "k", Some(&big))).unwrap_err();
         assert!(matches!(error, CommitError::Full { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_full_store_takes_what_does_not_make_it_larger() {
+        let store = PolicyStore::default();
+        let (a, b) = (bucket(Some("a")), bucket(Some("b")));
+        let half = TOTAL_MAX / 2 - 1;
+        store.commit(writes(&store, &a, "k", Some(&"x".repeat(half)))).unwrap();
+        store.commit(writes(&store, &b, "k", Some(&"x".repeat(half)))).unwrap();
+        assert_eq!(lock(&store.buckets).bytes, TOTAL_MAX);
+        store.commit(writes(&store, &a, "k", Some(&"y".repeat(half)))).unwrap();
+        store.commit(writes(&store, &a, "k", Some(&"y".repeat(half - 1)))).unwrap();
+        assert!(store.commit(writes(&store, &b, "k", Some(&"y".repeat(half + 2)))).is_err(), "one byte too many");
+        store.commit(writes(&store, &b, "k", Some(&"y".repeat(half + 1)))).unwrap();
+        store.commit(writes(&store, &b, "k", None)).unwrap();
+        assert_eq!(lock(&store.buckets).bytes, half);
     }
 }

@@ -125,6 +125,34 @@ fn memory_is_limited_by_the_binding() {
     );
 }
 
+/// A second memory beside the first: each alone would be allowed.
+#[test]
+fn the_limit_is_that_of_all_memories_together() {
+    let host = host();
+    let beside = |module: &str| {
+        let first = guest::restart_with_memory("", "", "(call $wait (i64.const 1))", 8);
+        let mut spec = spec(guest::beside(first, &format!("(module {module})")));
+        spec.limits.memory = Some(1 << 20);
+        host.load(&spec)
+    };
+    let refused = "instantiation failed on trial: memory: wants 1114112 bytes of memory, of 1048576 allowed";
+    let grow = "(func $grow (drop (memory.grow (i32.const 1))) (drop (memory.grow (i32.const 1)))) (start $grow)";
+    for (module, allowed) in [
+        ("(memory 8)".to_owned(), true),
+        ("(memory 9)".to_owned(), false),
+        (format!("(memory 6) {grow}"), true),
+        (format!("(memory 7) {grow}"), false),
+        // What a memory may not have by its own maximum is not counted.
+        (format!("(memory 7 7) {grow}"), true),
+    ] {
+        match (beside(&module), allowed) {
+            (Ok(policy), true) => assert!(answer(host.ask_policy(&policy, &questions::restart())).is_some(), "{module}"),
+            (Err(error), false) => assert_eq!(common::whole(&error), refused, "{module}"),
+            (loaded, _) => panic!("{module}: {:?}", loaded.err().map(|error| common::whole(&error))),
+        }
+    }
+}
+
 #[test]
 fn a_memory_larger_than_any_slot_is_refused_at_load() {
     let error = host().load(&spec(guest::restart_with_memory("", "", "unreachable", 2_000))).err().unwrap();

@@ -22,7 +22,7 @@ pub(super) fn pods(pods: &Value, now: Timestamp, wide: bool) -> String {
         let statuses: Vec<&Value> = status["containerStatuses"].as_array().into_iter().flatten().collect();
         let ready = statuses.iter().filter(|c| c["ready"] == true).count();
         let views: Vec<(&String, &Value)> = pod["containers"].as_object().into_iter().flatten().collect();
-        let restarts: u64 = views.iter().filter_map(|(_, c)| c["restarts"].as_u64()).sum();
+        let restarts = views.iter().filter_map(|(_, c)| c["restarts"].as_u64()).fold(0, u64::saturating_add);
         let next = views.iter().filter_map(|(n, c)| Some((n, c["nextRestartIn"].as_u64()?, c))).min_by_key(|(_, ms, _)| *ms);
         let reason = statuses
             .iter()
@@ -153,8 +153,8 @@ pub(super) fn explained(value: &Value) -> String {
     let _ = writeln!(out, "Pod:            {} ({})", text(&value["name"]), text(&value["uid"]));
     let _ = writeln!(out, "Class:          {}", text(&value["class"]));
     let _ = writeln!(out, "Cgroup:         {}", text(&value["cgroup"]["parent"]));
-    for (key, amount) in value["cgroup"].as_object().into_iter().flatten().filter(|(k, v)| *k != "parent" && !v.is_null()) {
-        let _ = writeln!(out, "  {key}: {amount}");
+    for (file, written) in value["cgroup"].as_object().into_iter().flatten().filter(|(key, _)| *key != "parent") {
+        let _ = writeln!(out, "  {file}: {}", text(written));
     }
     for (title, lines) in [("Warning", &value["warnings"]), ("Note", &value["notes"])] {
         for line in lines.as_array().into_iter().flatten() {

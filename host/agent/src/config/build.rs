@@ -55,7 +55,16 @@ pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings, warnings: 
     let enforced = tree.texts("enforceNodeAllocatable");
     if !matches!(enforced.iter().map(String::as_str).collect::<Vec<_>>()[..], ["pods"] | ["none"] | []) {
         let detail = "not supported yet (limits on the system's own cgroups): only [\"pods\"] and [\"none\"] are";
-        errors.invalid(&At::of("enforceNodeAllocatable"), Value::from(enforced), detail);
+        errors.invalid(&At::of("enforceNodeAllocatable"), Value::from(enforced.clone()), detail);
+    }
+    if !tree.flag("cgroupsPerQOS") {
+        if enforced.iter().any(|level| level == "pods") {
+            let detail = "needs cgroupsPerQOS: true; without it, it must be [\"none\"]";
+            errors.invalid(&At::of("enforceNodeAllocatable"), Value::from(enforced), detail);
+        }
+        if let Some(limit) = tree.int("podPidsLimit").filter(|limit| *limit > 0) {
+            warnings.ignored(&At::of("podPidsLimit"), limit, "pods have no cgroups of their own with cgroupsPerQOS: false");
+        }
     }
     for field in ["podLogsDir", "staticPodPath", "resolvConf"] {
         let path = tree.text(field);

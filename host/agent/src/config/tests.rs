@@ -399,6 +399,24 @@ fn gates_of_what_is_not_there_may_be_off_and_are_told_when_on() {
 }
 
 #[test]
+fn without_cgroups_of_pods_what_needs_them_is_refused_or_named() {
+    let refused = |value: &str| {
+        format!("enforceNodeAllocatable: Invalid value: {value}: needs cgroupsPerQOS: true; without it, it must be [\"none\"]")
+    };
+    // Nobody wrote it: it is the default.
+    World::new().config("cgroupsPerQOS: false\n").problems(&[&format!("configuration: {}", refused("[\"pods\"]"))]);
+    let world = World::new().config("cgroupsPerQOS: false\nenforceNodeAllocatable: [pods]\n");
+    world.problems(&[&format!("config.yaml: {}", refused("[\"pods\"]"))]);
+    let world = World::new().config("cgroupsPerQOS: false\nenforceNodeAllocatable: [none]\npodPidsLimit: -1\n");
+    world.problems(&[]);
+    assert!(!world.settings().cgroups_per_qos && !world.settings().enforce_pods);
+    World::new()
+        .config("cgroupsPerQOS: false\nenforceNodeAllocatable: [none]\npodPidsLimit: 100\n")
+        .problems(&["config.yaml: podPidsLimit: 100 has no effect: pods have no cgroups of their own with cgroupsPerQOS: false"]);
+    World::new().config("podPidsLimit: 100\n").problems(&[]);
+}
+
+#[test]
 fn what_only_the_whole_shows_is_laid_to_whoever_wrote_it_last() {
     World::new()
         .config("crashLoopBackOff: {maxContainerRestartPeriod: 10m}\ncgroupRoot: /a/..\nevictionHard: {pid.available: 5%}\n")

@@ -44,8 +44,7 @@ fn metadata(pod: &v1::Pod, findings: &mut Findings) {
     findings.format(&at.child("namespace"), namespace, names::dns_label(namespace));
     // The API leaves the UID alone, but directories and cgroups are named by it.
     let uid = meta.uid.as_deref().unwrap_or_default();
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    if uid.is_empty() || uid.len() > 63 || !uid.chars().all(plain) || uid.starts_with('-') {
+    if !polylet_machine::volume::is_pod_uid(uid) {
         findings.invalid(&at.child("uid"), uid, "must be up to 63 letters, digits and '-', and not start with '-'");
     }
     if meta.deletion_timestamp.is_some() {

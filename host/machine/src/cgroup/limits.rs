@@ -8,6 +8,7 @@ use polylet_core::quantity;
 use polylet_core::question::qos::Placement;
 use polylet_upstream::{cpu, qos};
 
+use super::Version;
 use super::write::Values;
 
 /// The operator's settings that bear on a pod's cgroup.
@@ -55,7 +56,22 @@ pub struct PodLimits {
 }
 
 impl PodLimits {
-    pub(super) fn values(&self) -> Values {
+    /// What a pod's new cgroup gets on a machine with these sizes of huge pages, in bytes: names of files, and what is written into each.
+    /// Where the machine lacks a controller, its files are left out.
+    pub fn files(&self, version: Version, page_sizes: &[u64]) -> BTreeMap<String, String> {
+        self.values_on(page_sizes).files(version)
+    }
+
+    /// Huge pages that the pod does not ask for are not to be had.
+    pub(super) fn values_on(&self, page_sizes: &[u64]) -> Values {
+        let mut values = self.values();
+        for size in page_sizes {
+            values.huge_pages.entry(*size).or_insert(0);
+        }
+        values
+    }
+
+    fn values(&self) -> Values {
         let shares = self.cpu_weight.map_or(self.cpu_shares, |weight| cpu::shares_of_weight(weight.into()));
         Values {
             shares: Some(shares),
@@ -130,7 +146,7 @@ fn requested(resources: Option<&v1::ResourceRequirements>, size: u64) -> u64 {
         let found = quantity::whole(name.strip_prefix(HUGE_PAGES)?).ok()?;
         (found == size).then(|| quantity::whole(&amount.0).unwrap_or(0))
     };
-    requests.filter_map(of_size).sum()
+    requests.filter_map(of_size).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -235,6 +251,15 @@ mod tests {
         let spec =
             format!(r#"{{"initContainers":[{}],"containers":[{},{}]}}"#, page("i", "64Mi"), page("a", "4Mi"), page("b", "8Mi"));
         assert_eq!(limits(&spec, LimitOptions::default()).huge_pages, BTreeMap::from([(2 << 20, 64 << 20)]));
+    }
+
+    /// One size can be named in several ways.
+    #[test]
+    fn absurd_amounts_are_the_most_that_there_is() {
+        let most = i64::MAX;
+        let pages = format!(r#""hugepages-2Mi":"{most}","hugepages-2048Ki":"{most}","hugepages-2097152":"{most}""#);
+        let spec = format!(r#"{{"containers":[{{"name":"a","image":"i","resources":{{"requests":{{{pages}}}}}}}]}}"#);
+        assert_eq!(limits(&spec, LimitOptions::default()).huge_pages, BTreeMap::from([(2 << 20, u64::MAX)]));
     }
 
     #[test]

@@ -1,9 +1,11 @@
-//! The tree on this machine's own v1 hierarchies, below a root of the test's own, and on a directory that stands in for v2.
+//! The tree on directories that stand in for v1 and v2; and on this machine's own v1 hierarchies, below a root of the test's own, where
+//! it has them: those tests are run with `--ignored`, so that none counts as passed where there is nothing to try.
 
 use std::fs;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::hierarchy::HierarchyMount;
 use super::*;
 
 const UID: &str = "0b6d3f0e-1c5a-4f4b-9d56-1f2e3d4c5b6a";
@@ -34,15 +36,18 @@ pub(crate) struct OwnRoot {
     dirs: Vec<PathBuf>,
 }
 
+/// This machine's, for what is particular to v1.
+#[track_caller]
+fn v1_hierarchies() -> Hierarchies {
+    let hierarchies = Hierarchies::find().expect("cgroup hierarchies");
+    assert_eq!(hierarchies.version, Version::V1, "the cgroups of this machine are v2: what is particular to v1 cannot be tried");
+    hierarchies
+}
+
 impl OwnRoot {
-    /// None where this machine has no v1 hierarchies: what is particular to them cannot be tried then.
-    pub(crate) fn make() -> Option<Self> {
+    pub(crate) fn make() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let hierarchies = Hierarchies::find().expect("cgroup hierarchies");
-        if hierarchies.version != Version::V1 {
-            eprintln!("skipped: the cgroups of this machine are v2");
-            return None;
-        }
+        let hierarchies = v1_hierarchies();
         let name = format!("polylet-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let mut dirs = Vec::new();
         for mount in &hierarchies.mounts {
@@ -54,7 +59,7 @@ impl OwnRoot {
             dirs.push(dir);
         }
         let tree = CgroupTree::open(&format!("/{name}"), Driver::Cgroupfs).expect("open below the root just made");
-        Some(Self { tree, dirs })
+        Self { tree, dirs }
     }
 
     #[track_caller]
@@ -95,8 +100,9 @@ impl Drop for Sleeper {
 }
 
 #[test]
+#[ignore = "needs root and cgroup v1"]
 fn v1_node_and_tiers_get_their_values() {
-    let Some(own) = OwnRoot::make() else { return };
+    let own = OwnRoot::make();
     own.tree.ensure_node(&node()).expect("ensure_node");
     assert_eq!(own.read("cpu", "kubepods", "cpu.shares"), "1536");
     assert_eq!(own.read("memory", "kubepods", "memory.limit_in_bytes"), (1u64 << 30).to_string());
@@ -111,8 +117,9 @@ fn v1_node_and_tiers_get_their_values() {
 }
 
 #[test]
+#[ignore = "needs root and cgroup v1"]
 fn v1_pod_is_made_listed_reduced_and_removed() {
-    let Some(own) = OwnRoot::make() else { return };
+    let own = OwnRoot::make();
     own.tree.ensure_node(&node()).expect("ensure_node");
     let parent = own.tree.ensure_pod(UID, &pod(QosClass::Burstable)).expect("ensure_pod");
     assert_eq!(parent, own.tree.pod_parent(UID, QosClass::Burstable));
@@ -137,8 +144,9 @@ fn v1_pod_is_made_listed_reduced_and_removed() {
 }
 
 #[test]
+#[ignore = "needs root and cgroup v1"]
 fn v1_creation_that_was_cut_off_is_finished() {
-    let Some(own) = OwnRoot::make() else { return };
+    let own = OwnRoot::make();
     own.tree.ensure_node(&node()).expect("ensure_node");
     // As if the agent had died after the first directory, before any value.
     let first = own.tree.pod_dir("cpu", UID, QosClass::BestEffort).expect("cpu is mounted");
@@ -148,8 +156,9 @@ fn v1_creation_that_was_cut_off_is_finished() {
 }
 
 #[test]
+#[ignore = "needs root and cgroup v1"]
 fn v1_removal_ends_what_still_runs() {
-    let Some(own) = OwnRoot::make() else { return };
+    let own = OwnRoot::make();
     own.tree.ensure_node(&node()).expect("ensure_node");
     own.tree.ensure_pod(UID, &pod(QosClass::Guaranteed)).expect("ensure_pod");
     let mut sleeper = Sleeper::start();
@@ -177,6 +186,89 @@ fn a_root_that_is_not_there_is_refused() {
         other => panic!("{other:?}"),
     }
     assert!(matches!(CgroupTree::open("/", Driver::Systemd), Err(CgroupError::SystemdUnsupported { .. })));
+}
+
+/// Directories that stand in for v1 mounts, without a cpuset, which has to be filled by the kernel.
+fn fake_v1() -> (tempfile::TempDir, CgroupTree) {
+    let dir = tempfile::tempdir().expect("make a directory");
+    let mount = |controllers: &[&str]| {
+        let point = dir.path().join(controllers.join(","));
+        fs::create_dir(&point).expect("make a mount point");
+        HierarchyMount { point, controllers: controllers.iter().map(|name| (*name).to_owned()).collect() }
+    };
+    let mounts = vec![mount(&["cpu", "cpuacct"]), mount(&["memory"]), mount(&["pids"]), mount(&["hugetlb"])];
+    let hierarchies = Hierarchies { version: Version::V1, mounts, hybrid: None };
+    let tree = CgroupTree::among(hierarchies, "/", vec![2 << 20, 1 << 30]).expect("open");
+    (dir, tree)
+}
+
+/// What was written below a directory that stands in for a mount: as [`PodLimits::files`] tells it, and nothing else.
+#[track_caller]
+fn check_files(dirs: &[PathBuf], made_before: &[&str], limits: &PodLimits, version: Version) {
+    let mut found = BTreeMap::new();
+    for dir in dirs {
+        for entry in fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
+            let entry = entry.expect("an entry");
+            let name = entry.file_name().into_string().expect("a name");
+            if !made_before.contains(&&*name) {
+                found.insert(name, fs::read_to_string(entry.path()).expect("a value"));
+            }
+        }
+    }
+    assert_eq!(limits.files(version, &[2 << 20, 1 << 30]), found);
+}
+
+fn all_values(tier: QosClass) -> PodLimits {
+    PodLimits {
+        memory_min: Some(16 << 20),
+        memory_low: Some(32 << 20),
+        memory_high: Some(48 << 20),
+        huge_pages: BTreeMap::from([(2 << 20, 128 << 20)]),
+        ..pod(tier)
+    }
+}
+
+#[test]
+fn v1_values_go_to_their_files_and_are_told_as_they_are_written() {
+    let (dir, tree) = fake_v1();
+    let read = |file: &str| fs::read_to_string(dir.path().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    tree.ensure_node(&NodeLimits { huge_pages: BTreeMap::from([(2 << 20, 128 << 20)]), ..node() }).expect("ensure_node");
+    assert_eq!(tree.version(), Version::V1);
+    assert_eq!(read("cpu,cpuacct/kubepods/cpu.shares"), "1536");
+    assert_eq!(read("memory/kubepods/memory.limit_in_bytes"), (1u64 << 30).to_string());
+    assert_eq!(read("pids/kubepods/pids.max"), "5000");
+    assert_eq!(read("hugetlb/kubepods/hugetlb.2MB.limit_in_bytes"), (128 << 20).to_string());
+    tree.update_tiers(750).expect("update_tiers");
+    assert_eq!(read("cpu,cpuacct/kubepods/burstable/cpu.shares"), "768");
+    tree.ensure_node(&node()).expect("again");
+    assert_eq!(read("cpu,cpuacct/kubepods/burstable/cpu.shares"), "768", "a restart of the agent does not starve the tier");
+
+    for (uid, quota) in [(UID, Some(50_000)), ("other", Some(-1)), ("third", None)] {
+        let limits =
+            PodLimits { cpu_quota_us: quota, cpu_weight: (uid == "other").then_some(333), ..all_values(QosClass::Burstable) };
+        tree.ensure_pod(uid, &limits).expect("ensure_pod");
+        let dirs =
+            ["cpu", "memory", "pids", "hugetlb"].map(|name| tree.pod_dir(name, uid, QosClass::Burstable).expect("mounted"));
+        check_files(&dirs, &[], &limits, Version::V1);
+    }
+    assert_eq!(read(&format!("cpu,cpuacct/kubepods/burstable/pod{UID}/cpu.cfs_quota_us")), "50000");
+    let listed: Vec<String> = tree.list_pods().expect("list_pods").into_iter().map(|(uid, _)| uid).collect();
+    assert_eq!(listed, [UID, "other", "third"]);
+}
+
+#[test]
+fn v2_values_are_told_as_they_are_written() {
+    for (quota, weight) in [(Some(50_000), None), (Some(-1), Some(333)), (None, None)] {
+        let pod_path = format!("kubepods/burstable/pod{UID}");
+        let (dir, tree) = fake_v2(&["kubepods", "kubepods/burstable", "kubepods/besteffort", &pod_path]);
+        let at = dir.path().join(&pod_path);
+        if quota.is_none() {
+            fs::remove_file(at.join("cpu.max")).expect("nothing is to be written there");
+        }
+        let limits = PodLimits { cpu_quota_us: quota, cpu_weight: weight, ..all_values(QosClass::Burstable) };
+        tree.ensure_pod(UID, &limits).expect("ensure_pod");
+        check_files(&[at], &["cgroup.controllers", "cgroup.subtree_control", "cgroup.procs"], &limits, Version::V2);
+    }
 }
 
 /// A directory that stands in for a v2 mount: the files that the kernel would make are put there beforehand.

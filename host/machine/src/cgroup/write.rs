@@ -33,6 +33,40 @@ pub(super) struct Values {
     pub(super) huge_pages: BTreeMap<u64, u64>,
 }
 
+impl Values {
+    /// The files that [`CgroupTree::create_with`] writes where every controller is there, and what it writes into each.
+    pub(super) fn files(&self, version: Version) -> BTreeMap<String, String> {
+        let v2 = version == Version::V2;
+        let weight = self.weight.or(self.shares.map(cpu::weight));
+        let named = |v1: &'static str, unified: &'static str| if v2 { unified } else { v1 };
+        let text = |amount: Option<u64>| amount.map(|amount| signed(amount).to_string());
+        let quota = self.quota.map(|(quota, period)| match v2 {
+            true if quota > 0 => format!("{quota} {period}"),
+            true => format!("max {period}"),
+            false => quota.to_string(),
+        });
+        let in_both = [
+            (named("cpu.shares", "cpu.weight"), if v2 { text(weight) } else { text(self.shares) }),
+            (named("cpu.cfs_quota_us", "cpu.max"), quota),
+            (named("memory.limit_in_bytes", "memory.max"), text(self.memory_limit)),
+            ("pids.max", text(self.pids_limit)),
+        ];
+        let in_one = match version {
+            Version::V1 => vec![("cpu.cfs_period_us", self.quota.map(|(_, period)| period.to_string()))],
+            Version::V2 => vec![
+                ("memory.min", text(self.memory_min)),
+                ("memory.low", text(self.memory_low)),
+                ("memory.high", text(self.memory_high)),
+            ],
+        };
+        let files = in_both.into_iter().chain(in_one).filter_map(|(file, text)| Some((file.to_owned(), text?)));
+        let limit = named("limit_in_bytes", "max");
+        let pages =
+            self.huge_pages.iter().map(|(size, most)| (format!("hugetlb.{}.{limit}", page_size_name(*size)), most.to_string()));
+        files.chain(pages).collect()
+    }
+}
+
 /// v2 controllers that the node hands down, where the machine offers them.
 const HANDED_DOWN: [&str; 6] = ["cpu", "cpuset", "hugetlb", "io", "memory", "pids"];
 /// v2 controllers without which a cgroup does not count as made.
@@ -228,15 +262,35 @@ fn put<T>(
     }
 }
 
-/// A page size as hugetlb's file names have it: `64KB`, `2MB`, `1GB`.
+/// A page size as hugetlb's file names have it: `64KB`, `2MB`, `1GB`. The kernel rounds, and has only sizes where that changes nothing; a
+/// manifest may name any, and must not have that of another one written.
 fn page_size_name(size: u64) -> String {
-    match size {
-        size if size >= 1 << 30 => format!("{}GB", size >> 30),
-        size if size >= 1 << 20 => format!("{}MB", size >> 20),
-        size => format!("{}KB", size >> 10),
-    }
+    let units = [("GB", 30), ("MB", 20), ("KB", 10)];
+    let fitting = units.into_iter().find(|(_, shift)| size >> shift > 0 && size.trailing_zeros() >= *shift);
+    fitting.map_or_else(|| format!("{size}B"), |(unit, shift)| format!("{}{unit}", size >> shift))
 }
 
 fn signed(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_size_of_pages_has_the_name_of_another() {
+        for (size, name) in [
+            (64 << 10, "64KB"),
+            (2 << 20, "2MB"),
+            (512 << 20, "512MB"),
+            (1 << 30, "1GB"),
+            (16 << 30, "16GB"),
+            ((1 << 30) + (512 << 20), "1536MB"),
+            ((2 << 20) + (4 << 10), "2052KB"),
+            (1000, "1000B"),
+        ] {
+            assert_eq!(page_size_name(size), name);
+        }
+    }
 }

@@ -55,12 +55,21 @@ pub enum TearDownError {
     },
 }
 
-/// Unmounts everything below a pod's directory and removes it. Idempotent.
+/// Whether a pod can have this UID: up to 63 letters, digits and `-`, the first of which is no `-`.
+pub fn is_pod_uid(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=63).contains(&text.len()) && text.bytes().all(plain) && !text.starts_with('-')
+}
+
+/// Unmounts everything below a pod's directory and removes it. Idempotent: what is not there is down.
 pub fn tear_down(paths: &Paths, uid: &str) -> Result<(), TearDownError> {
-    if uid.is_empty() || uid.contains('/') || uid.starts_with('.') {
+    let dir = paths.pod(uid);
+    if fs::symlink_metadata(&dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Ok(());
+    }
+    if !is_pod_uid(uid) {
         return Err(TearDownError::BadUid { uid: uid.to_owned() });
     }
-    let dir = paths.pod(uid);
     // Mountinfo has real paths; the root directory may be reached through a link.
     let real = match fs::canonicalize(&dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -70,22 +79,32 @@ pub fn tear_down(paths: &Paths, uid: &str) -> Result<(), TearDownError> {
     walk::remove(&real).map_err(|cause| TearDownError::Remove { path: real, cause })
 }
 
-/// UIDs of the pods that have a directory.
+/// UIDs of the pods that have a directory. What stands beside them and is no pod's (`lost+found`, somebody's `.backup`) is not among them:
+/// [`list_others`] names it.
 pub fn list_pods(paths: &Paths) -> Result<Vec<String>, TearDownError> {
+    Ok(list(paths)?.into_iter().filter(|name| is_pod_uid(name)).collect())
+}
+
+/// Directories among those of pods that are no pod's. They are nobody's to remove.
+pub fn list_others(paths: &Paths) -> Result<Vec<String>, TearDownError> {
+    Ok(list(paths)?.into_iter().filter(|name| !is_pod_uid(name)).collect())
+}
+
+fn list(paths: &Paths) -> Result<Vec<String>, TearDownError> {
     let path = paths.root.join("pods");
     let entries = match fs::read_dir(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(|cause| TearDownError::List { path: path.clone(), cause })?,
     };
-    let mut uids = Vec::new();
+    let mut names = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|cause| TearDownError::List { path: path.clone(), cause })?;
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            uids.extend(entry.file_name().into_string());
+            names.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
-    uids.sort();
-    Ok(uids)
+    names.sort();
+    Ok(names)
 }
 
 /// Several may lie on top of each other: after each round mountinfo is read anew, until none is left.

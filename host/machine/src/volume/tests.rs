@@ -144,8 +144,26 @@ fn links_that_tenants_leave_are_not_followed() {
     symlink(&precious, node.paths.empty_dir("uid-1", "v").join("link")).expect("symlink");
     tear_down(&node.paths, "uid-1").expect("tear_down");
     assert!(precious.join("data").exists());
-    for uid in ["", "..", ".", "a/b", "../uid"] {
+    fs::create_dir_all(node.paths.root.join("pods/a/b")).expect("mkdir");
+    for uid in ["", "..", ".", "a/b", "../pods", "/"] {
         assert!(matches!(tear_down(&node.paths, uid), Err(TearDownError::BadUid { .. })), "{uid:?}");
+    }
+}
+
+#[test]
+fn only_what_can_be_a_pods_uid_is_a_pod() {
+    let node = Node::make();
+    let pods = node.paths.root.join("pods");
+    let long = "x".repeat(64);
+    for name in ["uid-1", ".backup", "lost+found", "-x", "a_b", "b\u{e9}", &long] {
+        fs::create_dir_all(pods.join(name)).expect("mkdir");
+    }
+    assert_eq!(list_pods(&node.paths).expect("pods"), ["uid-1"]);
+    assert_eq!(list_others(&node.paths).expect("others"), ["-x", ".backup", "a_b", "b\u{e9}", "lost+found", &long]);
+    assert!(matches!(tear_down(&node.paths, ".backup"), Err(TearDownError::BadUid { .. })));
+    assert!(pods.join(".backup").is_dir(), "it is somebody's");
+    for uid in [".gone", "gone", "../gone", &"y".repeat(64)] {
+        tear_down(&node.paths, uid).unwrap_or_else(|error| panic!("{uid:?} is not there: {error}"));
     }
 }
 

@@ -62,6 +62,24 @@ pub(crate) fn component(wit: &str, world: &str, module: &str) -> Vec<u8> {
     ComponentEncoder::default().module(&module).unwrap().validate(true).encode().unwrap()
 }
 
+/// A component of one core module, with an instance of another one beside it.
+pub(crate) fn beside(mut component: Vec<u8>, module: &str) -> Vec<u8> {
+    let mut section = |id: u8, content: &[u8]| {
+        component.push(id);
+        let mut length = content.len();
+        while length >= 0x80 {
+            component.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        component.push(length as u8);
+        component.extend(content);
+    };
+    section(1, &wat::parse_str(module).unwrap());
+    // One instance: of the second module, which imports nothing.
+    section(2, &[1, 0, 1, 0]);
+    component
+}
+
 /// The contract with a change.
 pub(crate) fn changed_contract(from: &str, to: &str) -> String {
     assert!(WIT.contains(from), "the contract has no {from:?}");

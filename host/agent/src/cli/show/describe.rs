@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::align::align;
 use super::{age, text};
+use crate::tell::one_line;
 
 /// What the agent answers of one pod.
 #[derive(Debug, Deserialize)]
@@ -71,15 +72,6 @@ fn seen(event: &Value, now: Timestamp) -> String {
         Some(count) if count > 1 => format!("{} (x{count} over {})", since("lastTimestamp"), since("firstTimestamp")),
         _ => since("firstTimestamp"),
     }
-}
-
-/// What workloads print may stand in it: nothing of that moves the cursor.
-fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.trim_end().chars() {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
-    }
-    line
 }
 
 struct Page<'a> {

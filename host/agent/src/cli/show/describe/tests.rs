@@ -35,7 +35,7 @@ fn detail() -> Value {
     let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s"}});
     let event = |kind: &str, reason: &str, count: u64, message: &str| {
         json!({
-            "type": kind, "reason": reason, "message": message, "count": count, "source": {"component": "polylet"},
+            "type": kind, "reason": reason, "message": message, "count": count, "source": {"component": "kubelet"},
             "firstTimestamp": "2026-03-01T11:58:00Z", "lastTimestamp": "2026-03-01T11:59:57Z",
             "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web-n1"},
         })
@@ -171,8 +171,8 @@ Tolerations:     :NoExecute op=Exists
 Events:
   Type     Reason   Age              From     Message
   ----     ------   ----             ----     -------
-  Normal   Pulled   2m               polylet  there
-  Warning  BackOff  3s (x4 over 2m)  polylet  again
+  Normal   Pulled   2m               kubelet  there
+  Warning  BackOff  3s (x4 over 2m)  kubelet  again
 "#;
 
 fn now() -> Timestamp {
