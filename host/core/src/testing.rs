@@ -68,7 +68,7 @@ pub(crate) fn attempt(word: &str) -> Container {
         exit_code: code,
         reason: reason.into(),
         message: String::new(),
-        image: "docker.io/library/img:1".into(),
+        image: "registry.example/img:1".into(),
         image_ref: "img@sha256:00".into(),
         hash: String::new(),
         annotations: BTreeMap::new(),

@@ -152,7 +152,7 @@ fn a_status_in_full() {
             "observedGeneration": 3,
             "containerStatuses": [{
                 "name": "a",
-                "image": "docker.io/library/img:1", "imageID": "img@sha256:00", "containerID": "containerd://a-1",
+                "image": "registry.example/img:1", "imageID": "img@sha256:00", "containerID": "containerd://a-1",
                 "state": {"running": {"startedAt": "1970-01-01T00:00:20Z"}},
                 "lastState": {"terminated": {
                     "containerID": "containerd://a-0", "exitCode": 1, "reason": "Error", "message": "x".repeat(12_288),
