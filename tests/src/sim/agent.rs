@@ -108,7 +108,7 @@ impl World {
         if survivors != usize::MAX {
             return self.crash();
         }
-        let kept = self.check.stepped();
+        let kept = self.check.stepped(&self.rt);
         self.keep(kept);
         self.keep_going();
         if let Some(Mono(at)) = self.node.next_wakeup() {

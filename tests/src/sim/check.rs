@@ -78,9 +78,13 @@ impl Check {
     }
 
     /// All effects of a step are done: it gave up a preStop hook only where the grace has become shorter since that began.
-    pub(super) fn stepped(&mut self) -> Kept {
+    pub(super) fn stepped(&mut self, rt: &Runtime) -> Kept {
         for id in std::mem::take(&mut self.cancelled) {
             let Some((pod, before)) = self.hooks.get(&id) else { continue };
+            // A restart of all containers gives none of them any time.
+            if rt.containers.iter().any(|c| c.uid == *pod && c.seen.exit_code == ALL_AGAIN) {
+                continue;
+            }
             match (before, self.graces.of(pod)) {
                 (None, Some(_)) => {}
                 (Some(before), Some(now)) if now < *before => {}

@@ -13,7 +13,7 @@ use polylet_core::event::Event;
 use polylet_core::id::{ContainerId, EffectId, PodUid};
 use polylet_core::node::Node;
 use polylet_core::observed::{Container, ContainerState, Observed, SandboxState};
-use polylet_core::pod::{ContainerKind, Pod, Source};
+use polylet_core::pod::{Container as PodContainer, ContainerKind, Pod, Source};
 use polylet_core::question::restart::{Answer, Cause, Termination};
 use polylet_core::restart::backoff_key;
 
@@ -245,10 +245,13 @@ impl Progress {
             self.puzzled.retain(|id, at| *at == u64::MAX || have.containers.iter().all(|c| c.id != *id));
             return Ok(());
         };
+        let up = |c: &PodContainer| have.newest(c.name.as_str()).is_some_and(|a| a.state == ContainerState::Running);
+        let sidecars_run = pod.of_kind(ContainerKind::Sidecar).all(up);
         // An init container may be one that the pod is through with; an ephemeral one is never started again.
         for container in pod.containers.iter().filter(|c| matches!(c.kind, ContainerKind::App | ContainerKind::Sidecar)) {
             // Before a sidecar has started, what comes after it is not looked at.
-            let Some(c) = have.newest(container.name.as_str()).filter(|_| !next::waits_for_startup(pod)) else { continue };
+            let waits = next::waits_for_startup(pod) || (container.kind == ContainerKind::App && !sidecars_run);
+            let Some(c) = have.newest(container.name.as_str()).filter(|_| !waits) else { continue };
             if c.state != ContainerState::Unknown {
                 self.puzzled.remove(&c.id);
             } else if now > self.puzzled.entry(c.id.clone()).or_insert(now).saturating_add(STOPS_UNKNOWN) {
