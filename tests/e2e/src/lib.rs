@@ -12,6 +12,7 @@
 
 mod agent;
 mod cgroup;
+mod kubelet;
 mod net;
 mod node;
 mod pod;
@@ -23,6 +24,7 @@ mod view;
 mod wait;
 
 pub use cgroup::Cgroup;
+pub use kubelet::{Kubelet, kubelet};
 pub use net::{Document, Health, Listening, Network};
 pub use node::{Node, down_on_signals};
 pub use pod::Pod;

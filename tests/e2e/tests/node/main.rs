@@ -2,7 +2,7 @@
 //!
 //! Most tests put their pods on one node, side by side, and wait: hence more threads than cores. Those that kill something, or
 //! bind policies, have a node of their own. Each test tells what it saw instead, with the end of the agent's log. `POLYLET_E2E_ONLY`
-//! names the tests to run by the beginnings of their names.
+//! names the tests to run by the beginnings of their names; `KUBELET` a kubelet for the one that needs it (tests/lab/kubelet.sh).
 
 mod agent;
 mod basics;
@@ -65,7 +65,12 @@ fn mixed(alone: Vec<Trial>, together: Vec<Trial>) -> Vec<Trial> {
         mixed.extend(together.by_ref().take(2));
     }
     mixed.extend(together);
-    mixed
+    mixed.into_iter().map(skipped_without_a_kubelet).collect()
+}
+
+fn skipped_without_a_kubelet(test: Trial) -> Trial {
+    let skipped = test.name() == "switch::from_a_kubelet_and_back" && polylet_e2e::kubelet().is_none();
+    if skipped { test.with_kind("KUBELET names no kubelet").with_ignored_flag(true) } else { test }
 }
 
 fn tests() -> Vec<Trial> {
@@ -83,7 +88,7 @@ fn tests() -> Vec<Trial> {
             url: pods_of_a_url;
             images: pulled_from_a_registry;
             network: both_families_and_a_failure the_runtime_is_told_the_range two_nodes;
-            switch: static_pods_of_a_kubelet_run_on;
+            switch: static_pods_of_a_kubelet_run_on from_a_kubelet_and_back;
             trouble: the_runtime_is_silent no_network_is_configured what_is_removed_comes_back;
             volumes: fields_in_files behind_gates;
             seeing: anybody_may_read_where_that_is_configured;

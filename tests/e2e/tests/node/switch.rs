@@ -1,4 +1,5 @@
-//! A node that a kubelet ran before: what it began runs on, as long as it is what the manifests declare.
+//! A node that a kubelet ran before: what it began runs on, as long as it is what the manifests declare; and so it does when the kubelet
+//! comes back.
 
 use std::collections::BTreeMap;
 
@@ -108,4 +109,85 @@ pub(crate) fn static_pods_of_a_kubelet_run_on() {
     node.until_true("nothing is left of what the kubelet began", || {
         node.containers_of(KEPT).is_empty() && !node.pod_cgroup("besteffort", KEPT).exists()
     });
+}
+
+const WEB: &str = "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: busybox
+    command: [httpd, -f, -p, '8080', -h, /etc]
+    ports: [{containerPort: 8080, name: http}]
+    env: [{name: WHO, valueFrom: {fieldRef: {fieldPath: metadata.name}}}, {name: AGAIN, value: $(WHO)}]
+    readinessProbe: {httpGet: {path: /hostname, port: http}, periodSeconds: 1}
+    livenessProbe: {tcpSocket: {port: http}, periodSeconds: 1}
+    lifecycle: {preStop: {exec: {command: ['true']}}}
+    resources: {limits: {cpu: 200m, memory: 64Mi}}";
+
+const SIDE: &str = "
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: shared, emptyDir: {medium: Memory}}]
+  initContainers:
+  - {name: first, image: busybox, command: [touch, /shared/begun], volumeMounts: [{name: shared, mountPath: /shared}]}
+  - {name: proxy, image: busybox, command: [sleep, '1000'], restartPolicy: Always}
+  containers:
+  - {name: main, image: busybox, command: [sleep, '1000'], volumeMounts: [{name: shared, mountPath: /shared}]}";
+
+const AGAIN: &str = "
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: once, emptyDir: {}}]
+  containers:
+  - {name: main, image: busybox, command: [sh, -c, 'test -e /once/was || { touch /once/was; exit 3; }; sleep 1000'],
+     volumeMounts: [{name: once, mountPath: /once}]}";
+
+const JOB: &str = "
+  restartPolicy: Never
+  containers:
+  - {name: main, image: busybox, command: [sh, -c, 'echo done']}";
+
+/// Every container by its id: whose it is, and its process where it runs.
+fn picture(node: &Node) -> BTreeMap<String, (String, Option<u32>)> {
+    let one = |container: cri::Container| {
+        let label = |key: &str| container.labels.get(key).cloned().unwrap_or_default();
+        let name = format!("{}/{}", label("io.kubernetes.pod.name"), label("io.kubernetes.container.name"));
+        let runs = container.state() == cri::ContainerState::ContainerRunning;
+        let process = runs.then(|| node.process(&container.id).pid);
+        (container.id, (name, process))
+    };
+    node.containers().into_iter().map(one).collect()
+}
+
+pub(crate) fn from_a_kubelet_and_back() {
+    let node = Node::without_agent();
+    node.configure_for_a_kubelet();
+    let pods = [("web", WEB), ("side", SIDE), ("again", AGAIN)].map(|(name, spec)| (name, node.pod(name, spec)));
+    let job = node.pod("job", JOB);
+    let mut kubelet = node.start_kubelet();
+    let began = pods.each_ref().map(|(name, _)| {
+        kubelet.until(name, "it is ready", |view| view.is_ready() && view.restarts("main") == u64::from(*name == "again"))
+    });
+    kubelet.until("job", "it has succeeded", |view| view.phase() == "Succeeded");
+    let before = picture(&node);
+    kubelet.end();
+
+    node.start_agent();
+    for ((name, pod), began) in pods.iter().zip(&began) {
+        let view = pod.until_ready();
+        let same = |view: &polylet_e2e::View| (view.uid().to_owned(), view.id("main").to_owned(), view.restarts("main"));
+        assert_eq!(same(&view), same(began), "{name}: {}", view.pretty());
+    }
+    job.until("it has succeeded", |view| view.phase() == "Succeeded");
+    assert_eq!(picture(&node), before);
+    node.end_agent(Signal::TERM);
+    assert_eq!(picture(&node), before);
+
+    let mut kubelet = node.start_kubelet();
+    for ((name, _), began) in pods.iter().zip(&began) {
+        let same =
+            |view: &polylet_e2e::View| view.id("main") == began.id("main") && view.restarts("main") == began.restarts("main");
+        kubelet.until(name, "it is ready, and what it was", |view| view.is_ready() && same(view));
+    }
+    kubelet.until("job", "it has succeeded still", |view| view.phase() == "Succeeded");
+    assert_eq!(picture(&node), before);
+    kubelet.end();
 }
