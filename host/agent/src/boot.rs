@@ -12,7 +12,7 @@ use polylet_core::node::Node;
 use polylet_core::pod::Source;
 use polylet_machine::cgroup::{CgroupTree, Driver, Hierarchies, LimitOptions, NodeLimits, Version};
 use polylet_machine::facts::{self, MachineFacts};
-use polylet_machine::lock::NodeLock;
+use polylet_machine::lock::{LockError, NodeLock};
 use polylet_machine::root;
 use polylet_machine::tunables::{self, Difference};
 use polylet_machine::userns::IdRanges;
@@ -83,7 +83,7 @@ async fn boot_on(settings: &Settings, metrics: &Arc<Metrics>, kernel: &Path) -> 
     resolv_conf::read(&settings.resolv_conf)?;
     let id_ranges = Arc::new(IdRanges::find(&settings.paths, settings.ids_per_pod, settings.max_pods)?);
     let client = connect(settings, metrics)?;
-    let lock = [NodeLock::of_root(&settings.paths.root)?, lock_runtime(settings)?];
+    let lock = [NodeLock::of_root(&settings.paths.root)?, lock_runtime(settings).await?];
     let read_only = match settings.read_only {
         Some(address) => Some((address, reserve(address).map_err(|error| not_served(address, error))?)),
         None => None,
@@ -264,13 +264,25 @@ fn open_store(settings: &Settings) -> Arc<Store> {
     Arc::new(store)
 }
 
-fn lock_runtime(settings: &Settings) -> anyhow::Result<NodeLock> {
+/// The lock lies beside the socket itself: it is waited for, as the runtime's answer is.
+async fn lock_runtime(settings: &Settings) -> anyhow::Result<NodeLock> {
     let endpoint = runtime_endpoint(settings)?;
-    // However the path is written, the lock is the same.
-    let socket = endpoint.path();
-    let dir = socket.parent().and_then(|dir| dir.canonicalize().ok());
-    let socket = dir.zip(socket.file_name()).map_or_else(|| socket.to_owned(), |(dir, name)| dir.join(name));
-    Ok(NodeLock::of_runtime(&socket)?)
+    let began = tokio::time::Instant::now();
+    let mut said = false;
+    loop {
+        match NodeLock::of_runtime(endpoint.path()) {
+            Err(error) if error.may_come() && began.elapsed() < settings.runtime_timeout => {
+                if !std::mem::replace(&mut said, true) {
+                    tracing::warn!(error = chain(&error), %endpoint, "waiting for the runtime");
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            Err(error @ (LockError::NoSocket { .. } | LockError::NotASocket { .. })) => {
+                return Err(error).with_context(|| format!("no CRI v1 runtime answers at {endpoint} (containerRuntimeEndpoint)"));
+            }
+            done => return Ok(done?),
+        }
+    }
 }
 
 fn runtime_endpoint(settings: &Settings) -> anyhow::Result<Endpoint> {
@@ -524,5 +536,30 @@ mod tests {
         std::fs::write(dir.path().join("kernel/panic"), "10").unwrap();
         std::fs::write(dir.path().join("kernel/keys/root_maxbytes"), "25000000").unwrap();
         assert!(look(&settings).unwrap().is_empty());
+    }
+    #[tokio::test]
+    async fn a_runtime_that_is_mistyped_leaves_nothing_and_one_that_comes_late_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut settings = Settings::below("/var/lib/kubelet", "n1");
+        let socket = dir.path().join("runtime.sock");
+        settings.runtime_endpoint = format!("unix://{}", socket.display());
+        settings.runtime_timeout = Duration::ZERO;
+        let error = format!("{:#}", lock_runtime(&settings).await.err().unwrap());
+        let told = format!("no CRI v1 runtime answers at {} (containerRuntimeEndpoint): look for", settings.runtime_endpoint);
+        assert!(error.starts_with(&told), "{error}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        std::fs::write(&socket, "").unwrap();
+        let error = format!("{:#}", lock_runtime(&settings).await.err().unwrap());
+        assert!(error.contains(&format!("{} is not a socket: it must be ", socket.display())), "{error}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+
+        std::fs::remove_file(&socket).unwrap();
+        settings.runtime_timeout = Duration::MAX;
+        let comes = async {
+            tokio::task::yield_now().await;
+            tokio::net::UnixListener::bind(&socket).unwrap()
+        };
+        let (lock, _listener) = tokio::join!(lock_runtime(&settings), comes);
+        assert!(lock.is_ok() && dir.path().join("runtime.sock.polylet.lock").exists());
     }
 }

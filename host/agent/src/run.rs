@@ -39,7 +39,7 @@ use crate::source::directory::Directory;
 use crate::source::fetch::Fetcher;
 use crate::source::limits::{Notes, StorageLimits};
 use crate::source::url::{self, Url};
-use crate::source::{Report, watch};
+use crate::source::{Report, SourceError, watch};
 use crate::stream::Streams;
 use crate::{allocatable, policies, rotation, tell};
 
@@ -380,7 +380,10 @@ fn reports(source: Source, limits: StorageLimits, inbox: mpsc::Sender<Event>) ->
     tokio::spawn(async move {
         while let Some(report) = reports.recv().await {
             for problem in &report.problems {
-                tracing::error!(error = chain(problem), "a manifest is not used");
+                match problem {
+                    SourceError::Absent { .. } => tracing::warn!("{problem}"),
+                    _ => tracing::error!(error = chain(problem), "a manifest is not used"),
+                }
             }
             let Some(pods) = report.pods else { continue };
             for (pod, note) in notes.news(&pods) {

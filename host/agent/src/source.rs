@@ -112,12 +112,18 @@ pub enum SourceError {
         cause: std::io::Error,
     },
     /// None of them could be looked at.
-    #[error("manifests at {}: {cause}; the pods that were declared there stay", path.display())]
+    #[error("manifests at {}: {cause}; the pods that were declared there stay{}", path.display(), until(cause))]
     Directory {
         /// The directory, or the file.
         path: PathBuf,
         /// Why.
         cause: std::io::Error,
+    },
+    /// Nothing is there: the same as no manifests.
+    #[error("manifests at {}: there is no such file or directory: no pods are declared, those of files that run are ended", path.display())]
+    Absent {
+        /// The directory, or the file.
+        path: PathBuf,
     },
     /// A URL gives no manifests.
     #[error("manifests at {url}: {cause}")]
@@ -170,13 +176,19 @@ pub enum SourceError {
         other: PathBuf,
     },
     /// The file had a good content before, whose pod stays.
-    #[error("{cause}; pod {pod} of its last good content stays")]
+    #[error("{cause}; pod {pod} of its last good content stays until the agent is restarted")]
     Kept {
         /// What is wrong with the file now.
         cause: Box<SourceError>,
         /// Name of the pod.
         pod: String,
     },
+}
+
+/// How long the pods of a directory stay that cannot be looked at. One that is not there when the agent starts is an empty one; of one
+/// that is there nothing is known then.
+fn until(cause: &std::io::Error) -> &'static str {
+    if cause.kind() == std::io::ErrorKind::NotFound { " until the agent is restarted" } else { "" }
 }
 
 impl SourceError {

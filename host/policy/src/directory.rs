@@ -4,10 +4,12 @@
 //! DIR/NAME.yaml                 one binding each: what is bound, and nothing else is
 //! DIR/components/sha256-….wasm  components that `install` wrote
 //! DIR/.previous/HOOK.yaml       the generation before, for `revert` (HOOK.none: nothing was bound)
+//! DIR/.previous/HOOK.next       only during a change: digest of the file that takes its place
 //! DIR/.good/HOOK.yaml           the last that answered within its limits, for the ladder of trust
 //! ```
 //!
-//! **Invariant:** a reader that scans finds one generation or the next, never a mixture: writers hold the lock of the directory.
+//! **Invariant:** a reader that scans finds one generation or the next, never a mixture: writers hold the lock of the directory, and of
+//! a change that was cut off between its steps, every reader makes the same.
 //!
 //! Policies decide about other people's work, so nobody but root and the agent's own user may write what says which: neither the directory,
 //! nor one above it, nor a binding's file. A component may be anybody's, and a link: the binding holds its digest.
@@ -21,13 +23,14 @@ use polylet_core::id::PolicyDigest;
 use polylet_core::question::Hook;
 use serde_json::Value;
 
+use crate::digest::digest_of;
 use crate::limits::LimitSpec;
 
 mod change;
 mod field;
 mod parse;
 
-pub use change::{DirectoryError, Install, install, revert, unbind};
+pub use change::{DirectoryError, Install, check_limits, install, revert, unbind};
 pub(crate) use change::{forget_good, remember_good};
 
 /// What `apiVersion` of a binding says.
@@ -38,6 +41,7 @@ pub const KIND: &str = "PolicyBinding";
 const COMPONENTS: &str = "components";
 const PREVIOUS: &str = ".previous";
 const GOOD: &str = ".good";
+const NEXT: &str = "next";
 /// What is said of what others can change.
 const OURS: &str = "whoever can change bindings decides about every pod; make it the agent's own (chown root, chmod go-w)";
 /// Largest binding file that is read.
@@ -134,6 +138,8 @@ pub fn scan(directory: &Path) -> io::Result<Scan> {
     }
     for hook in Hook::ALL {
         let mut bound: Vec<(PathBuf, Binding)> = found.extract_if(.., |(_, binding)| binding.hook == hook).collect();
+        let gone = superseded(directory, hook, &bound);
+        bound.retain(|(file, _)| Some(file) != gone.as_ref());
         if bound.len() > 1 {
             scan.errors.extend(ambiguous(hook, &bound));
         } else if let Some((_, binding)) = bound.pop() {
@@ -146,6 +152,16 @@ pub fn scan(directory: &Path) -> io::Result<Scan> {
         }
     }
     Ok(scan)
+}
+
+/// The file of the generation before, where the one that takes its place is there already: its writer was ended in between.
+fn superseded(directory: &Path, hook: Hook, bound: &[(PathBuf, Binding)]) -> Option<PathBuf> {
+    let aside = |extension| directory.join(PREVIOUS).join(format!("{}.{extension}", hook.as_str()));
+    let next = fs::read_to_string(aside(NEXT)).ok()?;
+    let is_next = |file: &Path| fs::read(file).is_ok_and(|bytes| digest_of(&bytes).as_str() == next);
+    bound.iter().find(|(file, _)| is_next(file))?;
+    let before = read_aside(&aside("yaml")).ok()?.name;
+    bound.iter().find(|(file, binding)| binding.name == before && !is_next(file)).map(|(file, _)| file.clone())
 }
 
 /// Names of the bindings in these files and of those kept aside; None where one of those cannot be read.

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{self, ANYBODY, Limits};
-use crate::metrics::Metrics;
+use crate::metrics::{Format, Metrics};
 
 /// After a failure to listen.
 const RETRY: Duration = Duration::from_secs(5);
@@ -55,7 +55,7 @@ pub async fn serve_health(address: SocketAddr, metrics: Arc<Metrics>, pulse: Arc
         .route("/healthz/ping", any(ok))
         .route("/healthz/syncloop", any(syncloop))
         .with_state(pulse)
-        .route("/metrics", any(move || rendered(metrics.clone())));
+        .route("/metrics", any(move |headers| rendered(metrics.clone(), headers)));
     serve(address, app, ANYBODY, stop).await;
 }
 
@@ -85,8 +85,11 @@ pub(crate) fn checked(pulse: &Pulse) -> Response {
     }
 }
 
-pub(crate) async fn rendered(metrics: Arc<Metrics>) -> Response {
-    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.render()).into_response()
+/// Metrics in the format that whoever asks accepts.
+pub(crate) async fn rendered(metrics: Arc<Metrics>, headers: HeaderMap) -> Response {
+    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = Format::accepted(&accepts.collect::<Vec<_>>().join(","));
+    ([(header::CONTENT_TYPE, format.content_type()), (header::VARY, "Accept")], metrics.render(format)).into_response()
 }
 
 pub(crate) fn plain(status: StatusCode, text: &str) -> Response {

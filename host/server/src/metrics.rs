@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use polylet_core::pod::ContainerKind;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{prometheus_text, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -63,6 +63,48 @@ struct PolicyLabel {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct HookLabel {
     hook: String,
+}
+
+/// How metrics are written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The text format of Prometheus, version 0.0.4.
+    Text,
+    /// OpenMetrics, version 1.0.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// By what an `Accept` header says, as upstream: text for whoever does not ask for the other more than for it.
+    pub fn accepted(accept: &str) -> Self {
+        let mut best = (0.0, Self::Text);
+        for range in accept.split(',') {
+            let mut parts = range.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let fields: Vec<(&str, &str)> =
+                parts.filter_map(|part| part.split_once('=')).map(|(k, v)| (k.trim(), v.trim())).collect();
+            let field = |name: &str| fields.iter().find(|(k, _)| k.eq_ignore_ascii_case(name)).map(|(_, v)| v.trim_matches('"'));
+            let format = match (kind.as_str(), field("version")) {
+                ("application/openmetrics-text", None | Some("1.0.0")) => Self::OpenMetrics,
+                ("text/plain", None | Some("0.0.4")) | ("text/*" | "*/*", _) => Self::Text,
+                _ => continue,
+            };
+            // Of what is wanted as much, the first.
+            let quality = field("q").map_or(1.0, |q| q.parse::<f64>().unwrap_or(0.0));
+            if quality > best.0 {
+                best = (quality, format);
+            }
+        }
+        best.1
+    }
+
+    /// The `Content-Type`.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => prometheus_text::CONTENT_TYPE,
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
 }
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -226,12 +268,15 @@ impl Metrics {
     }
 
     /// The text that is scraped.
-    pub fn render(&self) -> String {
+    pub fn render(&self, format: Format) -> String {
         self.read_process();
-        let mut text = String::new();
+        let mut out = String::new();
         // Writing to a string cannot fail.
-        let _infallible = encode(&mut text, &self.registry);
-        text
+        let _infallible = match format {
+            Format::Text => prometheus_text::encode(&mut out, &self.registry),
+            Format::OpenMetrics => text::encode(&mut out, &self.registry),
+        };
+        out
     }
 
     fn read_process(&self) {
@@ -297,7 +342,7 @@ mod tests {
         metrics.evicted("memory.available");
         metrics.decided("restart", "gentle", "answered", 10_000, 500);
         metrics.running(2, &[("running", 3)]);
-        let text = metrics.render();
+        let text = metrics.render(Format::OpenMetrics);
         for line in [
             "kubelet_runtime_operations_total{operation_type=\"run_podsandbox\"} 1",
             "kubelet_runtime_operations_errors_total{operation_type=\"run_podsandbox\"} 1",
@@ -311,8 +356,48 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!(text.contains("process_resident_memory_bytes "), "{text}");
-        assert!(text.contains("# TYPE process_cpu_seconds counter\n"), "{text}");
+        assert!(text.contains("# TYPE process_cpu_seconds counter\n") && text.ends_with("# EOF\n"), "{text}");
         let cpu = text.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total ")).expect("in the text");
         assert!(cpu.parse::<f64>().is_ok_and(|seconds| (0.0..1e6).contains(&seconds)), "{cpu}");
+    }
+    #[test]
+    fn the_text_format_names_counters_in_full_and_has_nothing_of_the_other() {
+        let metrics = Metrics::new("n1");
+        metrics.runtime_operation("version", Duration::from_millis(7), true);
+        let text = metrics.render(Format::Text);
+        for line in [
+            "# TYPE kubelet_runtime_operations_total counter\nkubelet_runtime_operations_total{operation_type=\"version\"} 1",
+            "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total ",
+            "# TYPE kubelet_running_pods gauge\nkubelet_running_pods 0\n",
+            "kubelet_runtime_operations_duration_seconds_bucket{operation_type=\"version\",le=\"+Inf\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert!(text.contains("# HELP process_cpu_seconds_total ") && !text.contains("# HELP process_cpu_seconds "), "{text}");
+        assert!(!text.contains("# EOF") && !text.contains("# UNIT"), "{text}");
+    }
+
+    #[test]
+    fn a_format_is_chosen_by_what_is_accepted() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
+                          application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.2,\
+                          */*;q=0.1";
+        for (accept, expected) in [
+            ("", Format::Text),
+            ("*/*", Format::Text),
+            ("text/plain", Format::Text),
+            ("text/html, application/json;q=0.9", Format::Text),
+            ("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;q=0.9, text/plain;q=0.1", Format::Text),
+            ("application/openmetrics-text", Format::OpenMetrics),
+            ("Application/OpenMetrics-Text; Version=\"1.0.0\"; charset=utf-8", Format::OpenMetrics),
+            ("application/openmetrics-text;version=0.0.1", Format::Text),
+            ("application/openmetrics-text;q=0", Format::Text),
+            ("application/openmetrics-text;q=0.2, text/plain;q=0.8", Format::Text),
+            ("text/plain, application/openmetrics-text", Format::Text),
+            ("application/openmetrics-text, text/plain", Format::OpenMetrics),
+            (prometheus, Format::OpenMetrics),
+        ] {
+            assert_eq!(Format::accepted(accept), expected, "{accept}");
+        }
     }
 }

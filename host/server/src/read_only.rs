@@ -42,7 +42,7 @@ fn app<A: Admin>(admin: Arc<A>, metrics: Arc<Metrics>, pulse: Arc<Pulse>) -> Rou
         .route("/healthz/ping", any(ok))
         .route("/healthz/log", any(ok))
         .route("/healthz/syncloop", any(health))
-        .route("/metrics", any(move || rendered(metrics.clone())))
+        .route("/metrics", any(move |headers| rendered(metrics.clone(), headers)))
         .fallback(nothing)
 }
 
@@ -99,8 +99,13 @@ mod tests {
 
     /// The first line of an answer, its headers and its body.
     async fn ask(address: std::net::SocketAddr, method: &str, path: &str) -> (String, String, String) {
+        ask_for(address, method, path, "").await
+    }
+
+    /// The same with more headers.
+    async fn ask_for(address: std::net::SocketAddr, method: &str, path: &str, more: &str) -> (String, String, String) {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let request = format!("{method} {path} HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n");
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: n\r\n{more}Connection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
@@ -119,7 +124,19 @@ mod tests {
         let (first, headers, body) = ask(address, "GET", "/pods").await;
         assert_eq!((first.as_str(), body.as_str()), ("HTTP/1.1 200 OK", r#"{"kind":"PodList"}"#));
         assert!(headers.contains("content-type: application/json"), "{headers}");
-        assert!(ask(address, "GET", "/metrics").await.2.contains("kubelet_node_name{node=\"n1\"} 1"));
+        for (accept, kind, ends) in [
+            ("", "text/plain; version=0.0.4; charset=utf-8", false),
+            ("Accept: */*\r\n", "text/plain; version=0.0.4; charset=utf-8", false),
+            (
+                "Accept: text/plain;q=0.5\r\nAccept: application/openmetrics-text\r\n",
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                true,
+            ),
+        ] {
+            let (_, headers, body) = ask_for(address, "GET", "/metrics", accept).await;
+            assert!(headers.contains(&format!("content-type: {kind}\r\n")), "{accept}: {headers}");
+            assert!(body.contains("kubelet_node_name{node=\"n1\"} 1") && body.contains("# EOF") == ends, "{accept}: {body}");
+        }
         for (method, path, expected) in [
             ("GET", "/healthz", "200 OK"),
             ("POST", "/healthz", "200 OK"),

@@ -1,8 +1,9 @@
 //! The manifests of a directory, or of one file: what they declare, read again only where they changed.
 //!
-//! **Invariants:** a directory that was never there is an empty one; one that is gone, or cannot be read, is not: what it declared stays. While a file exists
-//! but is bad, the pod of its last good content stays. (The kubelet drops it; here a slip while editing ends nothing.) One file's fault
-//! is told once for each content, or for each reason why there is none.
+//! **Invariants:** a directory that was never there is an empty one, and that is told; one that is gone, or cannot be read, is not: what
+//! it declared stays. While a file exists but is bad, the pod of its last good content stays. (The kubelet drops it; here a slip while
+//! editing ends nothing.) Both last until the agent is restarted: contents are not kept. One file's fault is told once for each content,
+//! or for each reason why there is none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -34,6 +35,8 @@ pub struct Directory {
     was_directory: bool,
     /// The path cannot be read, and that has been told.
     unreadable: bool,
+    /// Nothing is at the path, and that has been told.
+    absent: bool,
 }
 
 /// Which files to look at.
@@ -73,6 +76,7 @@ impl Directory {
             told: None,
             was_directory: false,
             unreadable: false,
+            absent: false,
         }
     }
 
@@ -97,7 +101,13 @@ impl Directory {
         self.was_directory |= self.path.is_dir();
         match list(&self.path, self.was_directory) {
             Ok(files) => {
-                self.unreadable = false;
+                if std::mem::replace(&mut self.unreadable, false) || self.absent && files.is_some() {
+                    tracing::info!(path = %self.path.display(), "manifests are read again: they are there now");
+                }
+                if !std::mem::replace(&mut self.absent, files.is_none()) && self.absent {
+                    problems.push(SourceError::Absent { path: self.path.clone() });
+                }
+                let files = files.unwrap_or_default();
                 self.files.retain(|path, _| files.contains(path));
                 for path in files {
                     self.look(&path, scope, now, &mut problems);
@@ -233,14 +243,15 @@ fn pod_of(
     parsed(load_adopting(bytes, origin, adoption)?, origin, path, before)
 }
 
-/// Files at the path in the order of their names. Names that start with a dot are nobody's; what is not a file cannot be read.
-fn list(path: &Path, was_directory: bool) -> io::Result<BTreeSet<PathBuf>> {
+/// Files at the path in the order of their names; None where nothing is there, nor was a directory. Names that start with a dot are
+/// nobody's; what is not a file cannot be read.
+fn list(path: &Path, was_directory: bool) -> io::Result<Option<BTreeSet<PathBuf>>> {
     let meta = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound && !was_directory => return Ok(BTreeSet::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !was_directory => return Ok(None),
         other => other?,
     };
     if !meta.is_dir() {
-        return Ok([path.to_owned()].into());
+        return Ok(Some([path.to_owned()].into()));
     }
     let mut files = BTreeSet::new();
     for entry in fs::read_dir(path)? {
@@ -250,7 +261,7 @@ fn list(path: &Path, was_directory: bool) -> io::Result<BTreeSet<PathBuf>> {
             files.insert(entry.path());
         }
     }
-    Ok(files)
+    Ok(Some(files))
 }
 
 /// What tells one state of a file from another without reading it.

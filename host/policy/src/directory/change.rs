@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use polylet_core::question::Hook;
 use serde_json::{Map, Value, json};
 
-use super::parse::{binding as parse, is_label};
-use super::{API_VERSION, Binding, BindingError, COMPONENTS, GOOD, KIND, PREVIOUS, is_binding, read, read_aside};
+use super::parse::{binding as parse, is_label, wrong_limits};
+use super::{
+    API_VERSION, Binding, BindingError, COMPONENTS, GOOD, KIND, NEXT, PREVIOUS, is_binding, read, read_aside, superseded,
+};
 use crate::digest::{digest_of, hex_of};
 use crate::limits::LimitSpec;
 
@@ -125,6 +127,17 @@ pub fn install(directory: &Path, install: &Install<'_>) -> Result<Binding, Direc
     Ok(binding)
 }
 
+/// Whether a binding may have these limits. A policy that is tried out within such as it may not have says nothing of the bounds.
+///
+/// # Errors
+/// [`DirectoryError::Invalid`], in the words that the binding's file would get.
+pub fn check_limits(limits: &LimitSpec, hook: Hook) -> Result<(), DirectoryError> {
+    match wrong_limits(limits, hook).into_iter().next() {
+        Some((field, problem)) => Err(DirectoryError::Invalid { problem: format!("{field}: {problem}") }),
+        None => Ok(()),
+    }
+}
+
 /// What is written must be what the agent would take.
 fn readable(file: &Path, binding: &Binding) -> Result<(), DirectoryError> {
     let Err(errors) = parse(file, document(binding).as_bytes(), true) else { return Ok(()) };
@@ -191,7 +204,33 @@ impl<'a> Locked<'a> {
         }
         let open = File::open(directory).map_err(|cause| failed("open the policy directory", cause))?;
         open.lock().map_err(|cause| failed("lock the policy directory", cause))?;
-        Ok(Self { directory, _lock: open })
+        let locked = Self { directory, _lock: open };
+        locked.settle()?;
+        Ok(locked)
+    }
+
+    /// Ends what a writer that was ended has begun, and clears away what it had not put in place yet.
+    fn settle(&self) -> Result<(), DirectoryError> {
+        for folder in ["", COMPONENTS, PREVIOUS, GOOD] {
+            for entry in fs::read_dir(self.directory.join(folder)).into_iter().flatten().flatten() {
+                if entry.file_name().to_str().is_some_and(is_unfinished) {
+                    self.remove(&entry.path())?;
+                }
+            }
+        }
+        for hook in Hook::ALL {
+            let next = self.aside(PREVIOUS, hook, NEXT);
+            if !next.exists() {
+                continue;
+            }
+            let bound = self.files().into_iter().filter_map(|file| Some((file.clone(), read(&file).ok()?)));
+            let bound: Vec<_> = bound.filter(|(_, binding)| binding.hook == hook).collect();
+            if let Some(file) = superseded(self.directory, hook, &bound) {
+                self.remove(&file)?;
+            }
+            self.remove(&next)?;
+        }
+        Ok(())
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -231,6 +270,21 @@ impl<'a> Locked<'a> {
 
     /// Puts `next` in the place of `current`, which is kept as the generation before.
     fn replace(&self, hook: Hook, current: Option<(PathBuf, Binding)>, next: Option<&Binding>) -> Result<(), DirectoryError> {
+        if let Some(file) = self.put(hook, current, next)? {
+            self.remove(&file)?;
+            self.remove(&self.aside(PREVIOUS, hook, NEXT))?;
+        }
+        Ok(())
+    }
+
+    /// The first step: `next` counts from the end of it on. What it leaves to be removed: the file of `current`, unless that was
+    /// written over.
+    fn put(
+        &self,
+        hook: Hook,
+        current: Option<(PathBuf, Binding)>,
+        next: Option<&Binding>,
+    ) -> Result<Option<PathBuf>, DirectoryError> {
         let target = next.map(|binding| self.file(&binding.name));
         // A file that cannot be read cannot be kept either: what came before it stays the one to revert to.
         let damaged = target.as_ref().is_some_and(|file| fs::symlink_metadata(file).is_ok() && read(file).is_err());
@@ -241,13 +295,15 @@ impl<'a> Locked<'a> {
             self.write(keep, text.as_bytes())?;
             self.remove(other)?;
         }
+        let left = current.map(|(file, _)| file).filter(|file| target.as_ref() != Some(file));
         if let (Some(target), Some(binding)) = (&target, next) {
-            self.write(target, document(binding).as_bytes())?;
+            let text = document(binding);
+            if left.is_some() {
+                self.write(&self.aside(PREVIOUS, hook, NEXT), digest_of(text.as_bytes()).as_str().as_bytes())?;
+            }
+            self.write(target, text.as_bytes())?;
         }
-        match current {
-            Some((file, _)) if target.as_ref() != Some(&file) => self.remove(&file),
-            _ => Ok(()),
-        }
+        Ok(left)
     }
 
     /// Writes aside, makes it durable, renames it into place.
@@ -255,7 +311,7 @@ impl<'a> Locked<'a> {
         let failed = |operation| move |cause| DirectoryError::Io { operation, path: path.into(), cause };
         let folder = path.parent().unwrap_or(self.directory);
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let temporary = folder.join(format!(".{name}.new"));
+        let temporary = folder.join(format!(".{name}{NEW}"));
         let _ = fs::remove_file(&temporary);
         let written = || {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temporary)?;
@@ -291,6 +347,14 @@ impl<'a> Locked<'a> {
     }
 }
 
+/// What a writer writes aside.
+const NEW: &str = ".new";
+
+fn is_unfinished(name: &str) -> bool {
+    let ours = |name: &str| ["yaml", "wasm", "none", NEXT].iter().any(|kind| name.ends_with(&format!(".{kind}")));
+    name.strip_prefix('.').and_then(|name| name.strip_suffix(NEW)).is_some_and(ours)
+}
+
 /// The file of a binding.
 fn document(binding: &Binding) -> String {
     let limits = binding.limits.written();
@@ -306,4 +370,114 @@ fn document(binding: &Binding) -> String {
     let whole = json!({ "apiVersion": API_VERSION, "kind": KIND, "metadata": { "name": binding.name }, "spec": spec });
     // JSON is YAML too, should the writer meet a value that it cannot write.
     serde_saphyr::to_string(&whole).unwrap_or_else(|_| format!("{whole:#}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bind(directory: &Path, name: &str) -> Result<Binding, DirectoryError> {
+        let component = name.as_bytes();
+        install(directory, &Install { name, hook: Hook::Restart, component, config: json!({}), limits: LimitSpec::default() })
+    }
+
+    /// A directory in which `two` was to take the place of `one`, by a writer that was ended when the new file was in place.
+    fn cut_off() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let one = bind(folder.path(), "one").unwrap();
+        let locked = Locked::new(folder.path()).unwrap();
+        let current = locked.bound(Hook::Restart, None).unwrap();
+        let two = Binding { name: "two".into(), ..one };
+        assert_eq!(locked.put(Hook::Restart, current, Some(&two)).unwrap(), Some(folder.path().join("one.yaml")));
+        folder
+    }
+
+    fn bound(directory: &Path) -> Vec<String> {
+        let scan = super::super::scan(directory).unwrap();
+        assert_eq!(scan.errors, []);
+        scan.bindings.into_iter().map(|binding| binding.name).collect()
+    }
+
+    fn files(directory: &Path) -> Vec<String> {
+        let names = ["", COMPONENTS, PREVIOUS, GOOD].into_iter().flat_map(|folder| fs::read_dir(directory.join(folder)).unwrap());
+        let names = names.map(|entry| entry.unwrap()).filter(|entry| entry.file_type().unwrap().is_file());
+        let mut names: Vec<String> = names.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.retain(|name| !name.ends_with(".wasm"));
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn of_a_change_that_was_cut_off_the_new_one_counts() {
+        let folder = cut_off();
+        let path = folder.path();
+        assert_eq!(files(path), ["one.yaml", "restart.next", "restart.yaml", "two.yaml"]);
+        assert_eq!(bound(path), ["two"]);
+        assert_eq!(revert(path, Hook::Restart).unwrap().unwrap().name, "one");
+        assert_eq!((bound(path), files(path)), (vec!["one".into()], vec!["one.yaml".into(), "restart.yaml".into()]));
+
+        let folder = cut_off();
+        let path = folder.path();
+        assert_eq!(unbind(path, Hook::Restart).unwrap().name, "two");
+        assert_eq!((bound(path), files(path)), (vec![], vec!["restart.yaml".to_owned()]));
+
+        let folder = cut_off();
+        let path = folder.path();
+        bind(path, "three").unwrap();
+        assert_eq!((bound(path), files(path)), (vec!["three".into()], vec!["restart.yaml".into(), "three.yaml".into()]));
+        assert_eq!(revert(path, Hook::Restart).unwrap().unwrap().name, "two");
+    }
+
+    #[test]
+    fn what_somebody_puts_beside_a_binding_later_is_not_taken_for_such_a_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        bind(path, "one").unwrap();
+        let one = fs::read(path.join("one.yaml")).unwrap();
+        bind(path, "two").unwrap();
+        fs::write(path.join("one.yaml"), &one).unwrap();
+        let scan = super::super::scan(path).unwrap();
+        assert_eq!((scan.bindings.len(), scan.errors.len()), (0, 2));
+
+        // Nor another file in the place of the one that was to come.
+        let folder = cut_off();
+        let path = folder.path();
+        fs::write(path.join("two.yaml"), fs::read_to_string(path.join("two.yaml")).unwrap() + "# edited\n").unwrap();
+        assert_eq!(super::super::scan(path).unwrap().errors.len(), 2);
+    }
+
+    #[test]
+    fn what_was_not_put_in_place_goes_with_the_next_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        bind(path, "one").unwrap();
+        for name in [".two.yaml.new", ".previous/.restart.next.new", ".good/.restart.yaml.new", "components/.sha256-0.wasm.new"] {
+            fs::write(path.join(name), "half of it").unwrap();
+        }
+        fs::write(path.join(".notes.new"), "somebody's own").unwrap();
+        bind(path, "two").unwrap();
+        assert_eq!(files(path), [".notes.new", "restart.yaml", "two.yaml"]);
+        assert_eq!(fs::read_dir(path.join(COMPONENTS)).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn limits_are_checked_in_the_words_of_a_binding() {
+        let said = |limits, hook| check_limits(&limits, hook).map_err(|error| error.to_string());
+        let none = LimitSpec::default();
+        assert_eq!(said(none, Hook::Qos), Ok(()));
+        assert_eq!(said(LimitSpec { fuel: Some(1_000), memory: Some(64 << 10), ..none }, Hook::Qos), Ok(()));
+        for (limits, expected) in [
+            (
+                LimitSpec { fuel: Some(0), ..none },
+                "this cannot be bound: spec.limits.fuel: Invalid value: 0: must be a whole number from 1000 to 1000000000 for qos",
+            ),
+            (
+                LimitSpec { memory: Some(1), ..none },
+                "this cannot be bound: spec.limits.memory: Invalid value: 1: must be a number of bytes, or one with Ki or Mi, \
+                 from 65536 to 67108864",
+            ),
+        ] {
+            assert_eq!(said(limits, Hook::Qos), Err(expected.to_owned()));
+        }
+    }
 }

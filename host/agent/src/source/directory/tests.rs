@@ -51,9 +51,24 @@ fn the_first_look_tells_even_of_nothing() {
     let mut world = World::new();
     world.check("", &[]);
     world.check("=", &[]);
-    let mut missing = Directory::new(Path::new("/nonexistent/manifests/"), "n1");
-    assert_eq!(missing.refresh(&Scope::All, Timestamp::UNIX_EPOCH).unwrap().pods.unwrap().len(), 0);
-    assert!(missing.refresh(&Scope::All, Timestamp::UNIX_EPOCH).is_none());
+}
+
+#[test]
+fn a_path_that_is_not_there_is_told_whenever_it_is_not() {
+    let mut world = World::new();
+    let (path, spare) = (world.dir.path().join("web.yaml"), world.dir.path().join("spare"));
+    world.pods = Directory::new(&path, "n1");
+    let absent =
+        "manifests at web.yaml: there is no such file or directory: no pods are declared, those of files that run are ended";
+    world.check("", &[absent]);
+    world.check("=", &[]);
+    world.write("web.yaml", &pod("web", "i"));
+    world.check("web-n1", &[]);
+    fs::rename(&path, &spare).unwrap();
+    world.check("", &[absent]);
+    world.check("=", &[]);
+    fs::rename(&spare, &path).unwrap();
+    world.check("web-n1", &[]);
 }
 
 /// Moved away by mistake, or on a file system that was unmounted: nobody said that its pods are not wanted any more.
@@ -69,10 +84,19 @@ fn a_directory_that_is_gone_keeps_its_pods() {
     fs::rename(&dir, &away).unwrap();
     let found = world.look(&Scope::All);
     assert_eq!(found.0, "=");
-    let wanted =
-        format!("manifests at {}: No such file or directory (os error 2); the pods that were declared there stay", dir.display());
+    let why = "No such file or directory (os error 2); the pods that were declared there stay until the agent is restarted";
+    let wanted = format!("manifests at {}: {why}", dir.display());
     assert_eq!(found.1, [wanted.replace(&format!("{}/", world.dir.path().display()), "")]);
     world.check("=", &[]);
+    // An agent that is restarted meanwhile knows of none of them, and says so.
+    world.pods = Directory::new(&dir, "n1");
+    let absent =
+        "manifests at manifests: there is no such file or directory: no pods are declared, those of files that run are ended";
+    world.check("", &[absent]);
+    fs::rename(&away, &dir).unwrap();
+    world.check("a-n1", &[]);
+    fs::rename(&dir, &away).unwrap();
+    assert_eq!(world.look(&Scope::All).0, "=");
     fs::remove_file(away.join("a.yaml")).unwrap();
     fs::rename(&away, &dir).unwrap();
     world.check("", &[]);
@@ -158,12 +182,18 @@ fn a_slip_while_editing_ends_nothing() {
     world.write("a.yaml", &pod("web", "i"));
     world.check("web-n1", &[]);
     world.write("a.yaml", "a: [");
-    world.check("=", &["manifest a.yaml: line 1, column 4: unclosed bracket '['; pod web-n1 of its last good content stays"]);
+    let stays = "pod web-n1 of its last good content stays until the agent is restarted";
+    world.check("=", &[&format!("manifest a.yaml: line 1, column 4: unclosed bracket '['; {stays}")]);
     world.check("=", &[]);
     world.write("a.yaml", &pod("web", "i"));
     world.check("=", &[]);
     world.write("a.yaml", "");
-    world.check("=", &["manifest a.yaml: empty: expected one YAML or JSON document; pod web-n1 of its last good content stays"]);
+    world.check("=", &[&format!("manifest a.yaml: empty: expected one YAML or JSON document; {stays}")]);
+    // For that is all that is known of it.
+    world.pods = Directory::new(world.dir.path(), "n1");
+    world.check("", &["manifest a.yaml: empty: expected one YAML or JSON document"]);
+    world.write("a.yaml", &pod("web", "i"));
+    world.check("web-n1", &[]);
     world.remove("a.yaml");
     world.check("", &[]);
 }
