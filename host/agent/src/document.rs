@@ -109,6 +109,7 @@ fn syntax(error: Error) -> DocumentError {
 /// What the parser says in words of its own ways.
 fn in_our_words(error: &Error) -> Option<String> {
     let words = match error {
+        Error::AliasError { error, .. } => return in_our_words(error),
         Error::DuplicateMappingKey { key: Some(key), .. } => return Some(format!("duplicate key {key:?}")),
         Error::NullIntoString { .. } => "a key is empty: it must be a text",
         Error::RecursiveReferencesRequireWeakTypes { .. } => "an alias stands within its own anchor: it would never end",

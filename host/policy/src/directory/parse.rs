@@ -54,6 +54,7 @@ fn words(error: &serde_saphyr::Error) -> String {
     use serde_saphyr::Error;
     use serde_saphyr::budget::BudgetBreach::{Depth, Documents};
     let said = match error.without_snippet() {
+        Error::AliasError { error, .. } => return words(error),
         Error::NullIntoString { .. } => "a key is empty: it must be a text",
         Error::RecursiveReferencesRequireWeakTypes { .. } => "an alias stands within its own anchor: it would never end",
         Error::Budget { breach: Depth { .. }, .. } => "nested deeper than 64 levels",
