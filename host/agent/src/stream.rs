@@ -96,7 +96,8 @@ impl Streams {
                 && !matches!(error, ReadError::Output(_))
             {
                 tracing::warn!(log = %path.display(), error = chain(&error), "a log is not read on");
-                drop(out.blocking_send(Err(io::Error::other(chain(&error)))));
+                // The answer has begun: what it ends with is all that can be said to whoever asked.
+                drop(out.blocking_send(Err(io::Error::other(format!("the log is not read on: {}", chain(&error))))));
             }
         };
         std::thread::Builder::new()

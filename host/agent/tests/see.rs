@@ -59,6 +59,10 @@ impl Admin for Fake {
             let LogQuery { namespace, name, part } = query;
             let asked = json!({"pod": [namespace, name], "part": part}).to_string();
             tokio::spawn(async move {
+                if part.tail_lines == Some(13) {
+                    out.send(Ok(b"begun".to_vec())).await?;
+                    return out.send(Err(std::io::Error::other("unsupported log format in /0.log"))).await;
+                }
                 out.send(Ok(asked.into_bytes())).await?;
                 out.send(Ok(b"\n\xff\0".to_vec())).await
             });
@@ -159,6 +163,10 @@ async fn logs_are_asked_for_and_printed_as_they_are() {
     let (status, out, err) = world.run(&["logs", "web", "-n", "shop", "-p", "-c", "a"]);
     let expected = "Error: previous terminated container \"a\" in pod \"web-n1\" not found\n";
     assert_eq!((status, out.len(), err.as_str()), (Some(1), 0, expected));
+    let (status, out, err) = world.run(&["logs", "web", "-n", "shop", "-c", "a", "--tail", "13"]);
+    let expected =
+        (Some(1), "begun\nunsupported log format in /0.log\n", "Error: the log is not complete: its last line says why\n");
+    assert_eq!((status, str::from_utf8(&out).unwrap(), err.as_str()), expected);
     let (status, _, err) = world.run(&["logs", "wbe", "-n", "shop"]);
     assert_eq!((status, err.as_str()), (Some(1), "Error: no pod \"wbe\" in namespace \"shop\"\n"));
     for bad in [&["--tail", "-2"][..], &["--limit-bytes", "0"], &["--since", "soon"], &["--since", "1s", "--since-time", "x"]] {

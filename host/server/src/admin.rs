@@ -7,15 +7,17 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path as UrlPath, Query as UrlQuery, Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use http_body_util::BodyExt;
 use hyper_util::rt::TokioIo;
 use polylet_core::question::Hook;
 use serde::{Deserialize, Serialize};
@@ -31,6 +33,8 @@ use crate::exec::{self, Session};
 
 /// A client must have sent its request by then.
 const HEADERS_WITHIN: Duration = Duration::from_secs(5);
+/// Trailer of a log that could not be read to its end: the last line of the body says why.
+pub(crate) const CUT_SHORT: HeaderName = HeaderName::from_static("polylet-cut-short");
 /// Decisions shown where nothing is said.
 const LIMIT: usize = 100;
 
@@ -297,11 +301,31 @@ async fn log(
     };
     match admin.log(LogQuery { namespace, name, part }).await {
         Ok(pieces) => {
-            let body = Body::from_stream(ReceiverStream::new(pieces));
-            ([(header::CONTENT_TYPE, "application/octet-stream")], body).into_response()
+            let kind = HeaderValue::from_static("application/octet-stream");
+            let headers = [(header::CONTENT_TYPE, kind), (header::TRAILER, HeaderValue::from(CUT_SHORT))];
+            (headers, log_body(pieces)).into_response()
         }
         Err(error) => refuse(error.status, &error.message),
     }
+}
+
+/// What was printed, and a line of its own that says why there is no more of it.
+fn log_body(pieces: Pieces) -> Body {
+    let cut_short = Arc::new(AtomicBool::new(false));
+    let (fails, mut line_is_open) = (cut_short.clone(), false);
+    let bytes = ReceiverStream::new(pieces).map(move |piece| {
+        let bytes = piece.unwrap_or_else(|error| {
+            fails.store(true, Ordering::Relaxed);
+            format!("{}{error}\n", if line_is_open { "\n" } else { "" }).into_bytes()
+        });
+        line_is_open = bytes.last().map_or(line_is_open, |last| *last != b'\n');
+        Ok::<_, std::convert::Infallible>(bytes)
+    });
+    let trailers = async move {
+        let trailer = || HeaderMap::from_iter([(CUT_SHORT, HeaderValue::from_static("true"))]);
+        cut_short.load(Ordering::Relaxed).then(|| Ok(trailer()))
+    };
+    Body::new(Body::from_stream(bytes).with_trailers(trailers))
 }
 
 /// What is to be run comes once the connection has changed hands, and so does what is wrong with it.

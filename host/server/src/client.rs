@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
-use crate::admin::ExecQuery;
+use crate::admin::{CUT_SHORT, ExecQuery};
 use crate::exec::{self, Session};
 
 /// Asks an agent on this machine.
@@ -41,6 +41,9 @@ pub enum ClientError {
         #[source]
         cause: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The log could not be read to its end.
+    #[error("the log is not complete: its last line says why")]
+    CutShort,
     /// The agent says no.
     #[error("{message}")]
     Refused {
@@ -112,8 +115,12 @@ impl AdminClient {
         let socket = self.socket.clone();
         tokio::spawn(async move {
             while let Some(frame) = answer.frame().await {
-                let piece = match frame {
-                    Ok(frame) => Ok(frame.into_data().unwrap_or_default().to_vec()),
+                let piece = match frame.map(|frame| frame.into_data()) {
+                    Ok(Ok(bytes)) => Ok(bytes.to_vec()),
+                    Ok(Err(frame)) if frame.trailers_ref().is_some_and(|last| last.contains_key(CUT_SHORT)) => {
+                        Err(ClientError::CutShort)
+                    }
+                    Ok(Err(_)) => continue,
                     Err(error) => Err(ClientError::Broken { socket: socket.clone(), cause: Box::new(error) }),
                 };
                 let last = piece.is_err();
@@ -159,7 +166,8 @@ impl AdminClient {
 
     async fn send(&self, method: Method, path: &str) -> Result<Response<Incoming>, ClientError> {
         let mut sender = self.connect().await?;
-        let request = Request::builder().method(method).uri(path).header("host", "polylet").body(Body::empty());
+        let request = Request::builder().method(method).uri(path).header(header::HOST, "polylet");
+        let request = request.header(header::TE, "trailers").body(Body::empty());
         let request = request.map_err(|e| self.broken(e))?;
         let answer = sender.send_request(request).await.map_err(|e| self.broken(e))?;
         if answer.status() == StatusCode::OK { Ok(answer) } else { Err(self.refused(answer).await) }

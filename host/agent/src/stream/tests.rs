@@ -105,3 +105,21 @@ fn following_ends_when_nobody_listens() {
     // Without a watch: it is looked at every second.
     follow(&mut reader, &mut BufWriter::new(Out(out)), || true, None).unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_log_is_told_with_its_file_as_the_last_piece() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("0.log");
+    std::fs::write(&path, "no-log-at-all\n").unwrap();
+    let endpoint = format!("unix://{}", dir.path().join("nobody.sock").display()).parse().unwrap();
+    let streams = Streams::new(Client::new(polylet_runtime::Config::new(endpoint)));
+    let permit = streams.readers.clone().try_acquire_owned().unwrap();
+    let mut pieces = streams.read(path.clone(), Wanted::default(), "id".into(), permit).await.unwrap();
+    let told = pieces.recv().await.unwrap().unwrap_err().to_string();
+    let expected = format!(
+        "the log is not read on: unsupported log format in {}: the first line begins with \"no-log-at-all\"",
+        path.display()
+    );
+    assert_eq!(told, expected);
+    assert!(pieces.recv().await.is_none());
+}
