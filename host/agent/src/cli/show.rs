@@ -20,9 +20,8 @@ pub(super) fn pods(pods: &Value, now: Timestamp, wide: bool) -> String {
     for pod in pods.as_array().into_iter().flatten() {
         let status = &pod["status"];
         let statuses: Vec<&Value> = status["containerStatuses"].as_array().into_iter().flatten().collect();
-        let ready = statuses.iter().filter(|c| c["ready"] == true).count();
+        let Tally { ready, containers, restarts } = tally(pod);
         let views: Vec<(&String, &Value)> = pod["containers"].as_object().into_iter().flatten().collect();
-        let restarts: u64 = views.iter().filter_map(|(_, c)| c["restarts"].as_u64()).sum();
         let next = views.iter().filter_map(|(n, c)| Some((n, c["nextRestartIn"].as_u64()?, c))).min_by_key(|(_, ms, _)| *ms);
         let reason = statuses
             .iter()
@@ -49,7 +48,7 @@ pub(super) fn pods(pods: &Value, now: Timestamp, wide: bool) -> String {
         rows.push([
             text(&pod["namespace"]),
             text(&pod["name"]),
-            format!("{ready}/{}", statuses.len().max(usize::from(statuses.is_empty()))),
+            format!("{ready}/{containers}"),
             // Nothing is told of a pod before the runtime has been asked.
             shown.unwrap_or("Pending").to_owned(),
             restarts.to_string(),
@@ -64,6 +63,44 @@ pub(super) fn pods(pods: &Value, now: Timestamp, wide: bool) -> String {
         rows.iter_mut().for_each(|row| row[9].clear());
     }
     table(&rows)
+}
+
+/// What a row counts of a pod.
+struct Tally {
+    ready: usize,
+    containers: usize,
+    restarts: u64,
+}
+
+/// As kubectl counts: sidecars are containers that can be ready, other init containers are not; restarts are those of the init containers
+/// until the pod is initialized, from then on those of the others.
+fn tally(pod: &Value) -> Tally {
+    let status = &pod["status"];
+    let list = |name: &str| status[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let (inits, apps) = (list("initContainerStatuses"), list("containerStatuses"));
+    let views = pod["containers"].as_object();
+    let is_sidecar = |c: &Value| c["name"].as_str().is_some_and(|name| pod["containers"][name]["kind"] == "sidecar");
+    let count = |c: &Value| c["restartCount"].as_u64().unwrap_or(0);
+    let declared = views.into_iter().flatten().filter(|(_, c)| c["kind"] == "app" || c["kind"] == "sidecar").count();
+    // Of a pod that only the runtime knows, no more is known than it has.
+    let containers = if declared > 0 { declared } else { apps.len().max(1) };
+    let (mut ready, mut restarts, mut of_sidecars) = (0, 0, 0);
+    let mut initializing = false;
+    for init in inits {
+        restarts += count(init);
+        of_sidecars += if is_sidecar(init) { count(init) } else { 0 };
+        if is_sidecar(init) && init["started"] == true {
+            ready += usize::from(init["ready"] == true);
+        } else if init["state"]["terminated"]["exitCode"] != 0 {
+            initializing = true;
+            break;
+        }
+    }
+    if !initializing || list("conditions").iter().any(|c| c["type"] == "Initialized" && c["status"] == "True") {
+        restarts = of_sidecars + apps.iter().map(count).sum::<u64>();
+        ready += apps.iter().filter(|c| c["ready"] == true).count();
+    }
+    Tally { ready, containers, restarts }
 }
 
 /// As kubectl shows ages: one unit, or two where one would say little.
@@ -223,6 +260,39 @@ mod tests {
         assert_eq!(row(&running, true), "shop web 1/1 Running 0 90s 10.0.0.7");
         let title = pods(&json!([]), at("2026-03-01T12:00:00Z"), false);
         assert_eq!(title, "NAMESPACE  NAME  READY  STATUS  RESTARTS  AGE  NEXT RESTART  WHY  PROBES\n");
+    }
+
+    #[test]
+    fn containers_and_restarts_are_counted_as_kubectl_counts_them() {
+        let kinds =
+            |all: &[(&str, &str)]| -> Value { all.iter().map(|(n, kind)| ((*n).to_owned(), json!({"kind": kind}))).collect() };
+        let status = |name: &str, ready: bool, restarts: u64| json!({"name": name, "ready": ready, "restartCount": restarts});
+        let with = |mut status: Value, more: Value| {
+            status.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            status
+        };
+        let check = |containers: &Value, status: Value, expected: (usize, usize, u64)| {
+            let Tally { ready, containers, restarts } = tally(&json!({"containers": containers, "status": status}));
+            assert_eq!((ready, containers, restarts), expected, "{status}");
+        };
+        let all = kinds(&[("i", "init"), ("s", "sidecar"), ("a", "app"), ("b", "app"), ("e", "ephemeral")]);
+        // Nothing is known yet.
+        check(&all, Value::Null, (0, 3, 0));
+        check(&json!({}), Value::Null, (0, 1, 0));
+        check(&json!({}), json!({"containerStatuses": [status("a", true, 2)]}), (1, 1, 2));
+        // While it is initialized, the restarts are those of the init containers up to the one that runs.
+        let done = with(status("i", true, 4), json!({"state": {"terminated": {"exitCode": 0}}}));
+        let failed = with(status("i", false, 4), json!({"state": {"terminated": {"exitCode": 1}}}));
+        let started = with(status("s", true, 3), json!({"started": true, "state": {"running": {}}}));
+        let starting = with(status("s", false, 3), json!({"started": false, "state": {"running": {}}}));
+        let apps = [status("a", true, 1), status("b", false, 5)];
+        check(&all, json!({"initContainerStatuses": [failed, starting], "containerStatuses": apps}), (0, 3, 4));
+        check(&all, json!({"initContainerStatuses": [done, starting], "containerStatuses": apps}), (0, 3, 7));
+        // From then on a sidecar counts as the others do, and init containers no more.
+        check(&all, json!({"initContainerStatuses": [done, started], "containerStatuses": apps}), (2, 3, 9));
+        let initialized = json!([{"type": "Initialized", "status": "True"}]);
+        let restarting = json!({"initContainerStatuses": [done, starting], "containerStatuses": apps, "conditions": initialized});
+        check(&all, restarting, (1, 3, 9));
     }
 
     #[test]
