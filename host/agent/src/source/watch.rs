@@ -21,10 +21,13 @@ const BURST: Duration = Duration::from_millis(8);
 /// How soon a watch is tried again after it failed, doubling up to [`RETRY_MAX`].
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(20);
+/// As long as anything is waited for: clocks end some day.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Sends what the manifests declare: a first report at once, then one whenever something changed, until nobody listens any more. Every
 /// `every`, and whenever an event cannot tell which file it is about, all of them are looked at.
 pub async fn watch(mut directory: Directory, every: Duration, out: mpsc::Sender<Report>) {
+    let every = every.min(LONGEST);
     let mut events = None;
     let mut retry = RETRY;
     let mut retry_at = Instant::now();
@@ -159,10 +162,10 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::source::SourceError;
 
     fn pod(name: &str) -> String {
         format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: c, image: i}}]}}\n")
-    use crate::source::SourceError;
     }
 
     struct World {
@@ -234,6 +237,14 @@ mod tests {
         fs::create_dir(&manifests).unwrap();
         fs::write(manifests.join("b.yaml"), pod("b")).unwrap();
         assert_eq!(world.next().await.0, "b-n");
+    }
+
+    #[tokio::test]
+    async fn an_interval_may_be_longer_than_clocks_have() {
+        let mut world = World::new("", Duration::MAX);
+        assert_eq!(world.next().await.0, "");
+        fs::write(world.dir.path().join("a.yaml"), pod("a")).unwrap();
+        assert_eq!(world.next().await.0, "a-n");
     }
 
     #[tokio::test]

@@ -4,10 +4,10 @@
 //!
 //! **Invariant:** memory grows neither with a line nor with the file: what is read is passed on in pieces.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -188,12 +188,13 @@ impl LogReader {
 }
 
 fn open(path: &Path) -> Result<File, LogError> {
-    let found = fs::metadata(path).map_err(failed("look at", path))?;
-    if !found.is_file() {
-        // A pipe would be waited for.
+    // A pipe would be waited for, and one may take the file's place at any moment: what was opened is what is looked at.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed("open", path))?;
+    if !file.metadata().map_err(failed("look at", path))?.is_file() {
         return Err(failed("read", path)(io::Error::other("not a regular file")));
     }
-    File::open(path).map_err(failed("open", path))
+    Ok(file)
 }
 
 /// Where the last so many lines begin. What follows the last end of a line is not counted.

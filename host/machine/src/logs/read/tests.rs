@@ -1,5 +1,8 @@
 //! Logs written, and what is shown of them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 
 /// A log with these bytes.
@@ -262,5 +265,40 @@ fn what_is_no_file_is_refused() {
     let error = LogReader::open(log.0.path(), &Wanted::default()).unwrap_err();
     assert!(error.to_string().starts_with("read "), "{error}");
     let error = LogReader::open(&log.path().join("x"), &Wanted::default()).unwrap_err();
-    assert!(error.to_string().starts_with("look at "), "{error}");
+    assert!(error.to_string().starts_with("open "), "{error}");
+}
+
+#[test]
+fn a_pipe_that_takes_the_place_of_a_log_holds_nobody_up() {
+    let log = Log::of(LINES);
+    let (path, spare) = (log.path(), log.0.path().join("spare"));
+    let pipe = log.0.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    fs::write(&spare, LINES).unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let over = done.clone();
+    let target = path.clone();
+    let swapping = std::thread::spawn(move || {
+        while !over.load(Ordering::SeqCst) {
+            for other in [&pipe, &spare] {
+                let link = target.with_extension("link");
+                fs::hard_link(other, &link).unwrap();
+                fs::rename(&link, &target).unwrap();
+            }
+        }
+    });
+    let (told, opened) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for _ in 0..20_000 {
+            match LogReader::open(&path, &Wanted::default()) {
+                Ok(_) => {}
+                Err(error) => assert!(error.to_string().starts_with("read "), "{error}"),
+            }
+        }
+        told.send(()).unwrap();
+    });
+    let opened = opened.recv_timeout(Duration::from_secs(60));
+    done.store(true, Ordering::SeqCst);
+    swapping.join().unwrap();
+    opened.expect("an open waits for a writer");
 }
