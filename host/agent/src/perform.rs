@@ -25,7 +25,7 @@ use polylet_probe::{ExecEnd, exec_outcome, hook_http, probe};
 use polylet_runtime::cri::PodSandboxConfig;
 use polylet_runtime::{
     Client, ContainerInputs, Layer, NodeContext, Operation, ResolvConf, TranslateError, Translated, container_config, env_files,
-    exec_probe_command, has_own_users, hostname, sandbox_config, spec_container, sub_paths, target_of, verbs, volume_files,
+    exec_probe_command, has_own_users, hostname, key, sandbox_config, spec_container, sub_paths, target_of, verbs, volume_files,
 };
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -388,12 +388,7 @@ impl Performer {
         verbs::remove_container(&self.client, id).await?;
         let Some(status) = status.filter(|s| !keep_log && !s.log_path.is_empty()) else { return Ok(Outcome::Unit) };
         let label = |key: &str| status.labels.get(key).map(String::as_str).unwrap_or_default();
-        let link = logs::link_name(
-            label("io.kubernetes.pod.namespace"),
-            label("io.kubernetes.pod.name"),
-            label("io.kubernetes.container.name"),
-            id.as_str(),
-        );
+        let link = logs::link_name(label(key::POD_NAMESPACE), label(key::POD_NAME), label(key::CONTAINER_NAME), id.as_str());
         let (paths, log) = (self.node.paths.clone(), PathBuf::from(&status.log_path));
         blocking("RemoveContainer", id.as_str(), move || {
             logs::remove_container_log(&paths, &log, &link)

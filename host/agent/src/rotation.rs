@@ -8,7 +8,7 @@ use std::sync::Arc;
 use polylet_core::paths::Paths;
 use polylet_machine::logs::LogError;
 use polylet_machine::logs::rotate::ContainerLog;
-use polylet_runtime::{Client, cri};
+use polylet_runtime::{Client, cri, key};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -96,9 +96,9 @@ fn look(paths: &Paths, max_size: u64, running: &[cri::Container]) -> (Vec<Due>, 
 
 /// By what the container bears, whichever agent began it: the runtime need not be asked where each log lies.
 fn log_of(paths: &Paths, container: &cri::Container) -> Result<Option<ContainerLog>, LogError> {
-    let label = |key: &str| container.labels.get(&format!("io.kubernetes.{key}")).map(String::as_str);
-    let attempt = container.annotations.get("io.kubernetes.container.restartCount").and_then(|count| count.parse().ok());
-    let whose = (label("pod.namespace"), label("pod.name"), label("pod.uid"), label("container.name"), attempt);
+    let label = |key: &str| container.labels.get(key).map(String::as_str);
+    let attempt = container.annotations.get(key::RESTART_COUNT).and_then(|count| count.parse().ok());
+    let whose = (label(key::POD_NAMESPACE), label(key::POD_NAME), label(key::POD_UID), label(key::CONTAINER_NAME), attempt);
     let (Some(namespace), Some(pod), Some(uid), Some(name), Some(attempt)) = whose else { return Ok(None) };
     ContainerLog::open(paths, [namespace, pod, uid], name, attempt)
 }

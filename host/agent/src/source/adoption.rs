@@ -16,18 +16,12 @@ use k8s_openapi::api::core::v1;
 use polylet_core::id::PodUid;
 use polylet_core::pod::{Source, container_hash};
 use polylet_runtime::cri;
+use polylet_runtime::key::{CONTAINER_NAME, HASH, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT};
 use polylet_store::Store;
 use polylet_store::store::Records;
 
 use super::identity::{SOURCE_ANNOTATION, set_uid, source_name};
 use crate::tell;
-
-const POD_NAME: &str = "io.kubernetes.pod.name";
-const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-const POD_UID: &str = "io.kubernetes.pod.uid";
-const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-const HASH: &str = "io.kubernetes.container.hash";
-const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
 
 /// Namespace and name.
 type Name = (String, String);
