@@ -26,10 +26,7 @@ pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings, warnings: 
         let detail = "cannot be larger than 1 unless serializeImagePulls is false";
         errors.invalid(&At::of("maxParallelImagePulls"), tree.int("maxParallelImagePulls"), detail);
     }
-    if tree.int("imageGCLowThresholdPercent") >= tree.int("imageGCHighThresholdPercent") {
-        let detail = "must be less than imageGCHighThresholdPercent";
-        errors.invalid(&At::of("imageGCLowThresholdPercent"), tree.int("imageGCLowThresholdPercent"), detail);
-    }
+    image_thresholds(tree, errors);
     let period = tree.duration("cpuCFSQuotaPeriod");
     if !(Duration::from_millis(1)..=Duration::from_secs(1)).contains(&period) {
         errors.invalid(&At::of("cpuCFSQuotaPeriod"), tree.text("cpuCFSQuotaPeriod"), "must be between 1ms and 1s, inclusive");
@@ -94,6 +91,22 @@ pub(super) fn check(tree: &Map<String, Value>, errors: &mut Findings, warnings: 
     {
         errors.invalid(&At::of("clusterDomain"), domain, "must be a DNS domain such as cluster.local");
     }
+}
+
+/// Laid to the one that was written, where the other is a default.
+fn image_thresholds(tree: &Tree<'_>, errors: &mut Findings) {
+    let (low, high) = ("imageGCLowThresholdPercent", "imageGCHighThresholdPercent");
+    let (least, most) = (tree.int(low).unwrap_or_default(), tree.int(high).unwrap_or_default());
+    if least < most {
+        return;
+    }
+    let own = |name| tree.own(name).is_some();
+    let (at, value, detail) = match (own(low), own(high)) {
+        (false, true) => (high, most, format!("must be more than {low}, which is {least} unless it is set: set both")),
+        (true, false) => (low, least, format!("must be less than {high}, which is {most} unless it is set: set both")),
+        _ => (low, least, format!("must be less than {high}, which is {most}")),
+    };
+    errors.invalid(&At::of(at), value, detail);
 }
 
 /// Whether a range of addresses is of IPv4; None where it is none.
@@ -185,9 +198,19 @@ struct Tree<'a>(&'a Map<String, Value>);
 impl Tree<'_> {
     /// The value, or the default where there is none.
     fn get(&self, name: &str) -> Value {
-        let Some(field) = kubelet::FIELDS.iter().find(|field| field.name == name) else { return Value::Null };
-        let absent = |value: &Value, field: &Field| value.is_null() || schema::zero_is_absent(field) && schema::is_zero(value);
-        self.0.get(name).filter(|value| !absent(value, field)).cloned().unwrap_or_else(|| schema::default_of(field))
+        let Some(field) = Self::field(name) else { return Value::Null };
+        self.own(name).cloned().unwrap_or_else(|| schema::default_of(field))
+    }
+
+    /// The value that was written.
+    fn own(&self, name: &str) -> Option<&Value> {
+        let field = Self::field(name)?;
+        let absent = |value: &Value| value.is_null() || schema::zero_is_absent(field) && schema::is_zero(value);
+        self.0.get(name).filter(|value| !absent(value))
+    }
+
+    fn field(name: &str) -> Option<&'static Field> {
+        kubelet::FIELDS.iter().find(|field| field.name == name)
     }
 
     fn text(&self, name: &str) -> String {
