@@ -36,7 +36,7 @@ enum Command {
     /// Show the pods of this node
     Pods {
         /// Of this namespace only
-        #[arg(short, long)]
+        #[arg(short, long, value_parser = pod::name)]
         namespace: Option<String>,
         #[command(flatten)]
         ask: AskArgs,

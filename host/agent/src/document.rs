@@ -8,6 +8,8 @@ pub mod field;
 pub mod suggest;
 
 use serde_json::Value;
+use serde_saphyr::Error;
+use serde_saphyr::budget::BudgetBreach;
 
 /// Largest document that is read.
 pub const MAX_BYTES: usize = 10 << 20;
@@ -93,17 +95,37 @@ fn options(strict_booleans: bool) -> serde_saphyr::Options {
     }
 }
 
-fn syntax(error: serde_saphyr::Error) -> DocumentError {
+fn syntax(error: Error) -> DocumentError {
     let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
-    let message = match error.without_snippet() {
-        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => format!("duplicate key {key:?}"),
-        other => {
-            let text = other.to_string();
-            // The parser ends its text with the place, which stands in front here.
-            text.split(" at line ").next().unwrap_or(&text).to_owned()
-        }
-    };
+    let error = error.without_snippet();
+    let message = in_our_words(error).unwrap_or_else(|| {
+        let text = error.to_string();
+        // The parser ends its text with the place, which stands in front here.
+        text.split(" at line ").next().unwrap_or(&text).to_owned()
+    });
     DocumentError::Syntax { line, column, message }
+}
+
+/// What the parser says in words of its own ways.
+fn in_our_words(error: &Error) -> Option<String> {
+    let words = match error {
+        Error::AliasError { error, .. } => return in_our_words(error),
+        Error::DuplicateMappingKey { key: Some(key), .. } => return Some(format!("duplicate key {key:?}")),
+        Error::NullIntoString { .. } => "a key is empty: it must be a text",
+        Error::RecursiveReferencesRequireWeakTypes { .. } => "an alias stands within its own anchor: it would never end",
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => "nested deeper than 64 levels",
+        Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
+            "more than 16 documents, separated by `---`: expected one"
+        }
+        Error::Budget { .. } => {
+            "too much in one document: at most 200000 values, 10000 anchors, 10000 aliases and 16 MiB of text"
+        }
+        Error::AliasReplayLimitExceeded { .. } | Error::AliasReplayStackDepthExceeded { .. } => {
+            "aliases stand for too much: at most 100000 values, written out"
+        }
+        _ => return None,
+    };
+    Some(words.to_owned())
 }
 
 #[cfg(test)]
@@ -139,6 +161,8 @@ mod tests {
         check("hello", Err("expected a mapping with apiVersion and kind, found a string"));
         check("- 1", Err("expected a mapping with apiVersion and kind, found a list"));
         check("a: 1\na: 2", Err("line 2, column 1: duplicate key \"a\""));
+        check("a: 1\n: x", Err("line 2, column 1: a key is empty: it must be a text"));
+        check("a: &a [*a]", Err("line 1, column 8: an alias stands within its own anchor: it would never end"));
         check("a:\n\tb: 1", Err("line 2, column 2: tabs disallowed within this context (block indentation)"));
         check("a: .nan", Err("line 1, column 4: non-finite float `.nan` rejected by the configured policy"));
         assert_eq!(parse(b"a: \xff").unwrap_err().to_string(), "not UTF-8 text: byte 3 is not valid");
@@ -159,6 +183,8 @@ mod tests {
         for bomb in [laughs, strings, flow, blocks, dashes, itself] {
             let error = parse(bomb.as_bytes()).unwrap_err();
             assert!(matches!(error, DocumentError::Syntax { .. }), "{error}");
+            let words = ["aliases stand for too much", "too much in one document", "nested deeper", "within its own anchor"];
+            assert!(words.iter().any(|words| error.to_string().contains(words)), "{error}");
         }
     }
 }

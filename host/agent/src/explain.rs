@@ -18,7 +18,7 @@ use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::volume;
 use polylet_runtime::cri::{ContainerConfig, PodSandboxConfig};
 use polylet_runtime::{
-    ContainerInputs, HandlerFeatures, Translated, container_config, message_json, sandbox_config, spec_container,
+    ContainerInputs, HandlerFeatures, TranslateError, Translated, container_config, message_json, sandbox_config, spec_container,
 };
 use serde_json::{Value, json};
 
@@ -144,7 +144,8 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
             user_namespace: users,
             target: None,
         };
-        let mut config = container_config(&node, &inputs).with_context(|| format!("container {}", container.name))?;
+        let mut config =
+            container_config(&node, &inputs).map_err(|error| located(error, origin.place, &object, container.name.as_str()))?;
         if !names_a_user(&pod, container)
             && let Some(security) = config.message.linux.as_mut().and_then(|linux| linux.security_context.as_mut())
         {
@@ -154,6 +155,31 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
         containers.push((container.name.clone(), config.message));
     }
     Ok(Plan { object, placement, cgroup_parent: parent, limits, sandbox, containers, warnings, pod })
+}
+
+/// The error with the file, and the field where that is known.
+fn located(error: TranslateError, file: &str, object: &v1::Pod, container: &str) -> anyhow::Error {
+    let expression = match &error {
+        TranslateError::MissingValues { names } => expression_of(object, container, names),
+        _ => None,
+    };
+    let place = match expression {
+        Some((field, value)) => format!("{field}: Invalid value: {value:?}: names what the container's env does not hold"),
+        None => format!("container {container}"),
+    };
+    anyhow::Error::new(error).context(format!("{file}: {place}"))
+}
+
+/// Field and value of the `subPathExpr` that names one of these variables.
+fn expression_of(object: &v1::Pod, container: &str, names: &[String]) -> Option<(String, String)> {
+    let spec = object.spec.as_ref()?;
+    let lists = [("initContainers", spec.init_containers.as_deref().unwrap_or_default()), ("containers", &spec.containers)];
+    let all = lists.into_iter().flat_map(|(list, all)| all.iter().enumerate().map(move |(i, one)| (list, i, one)));
+    let (list, i, found) = all.into_iter().find(|(_, _, one)| one.name == container)?;
+    found.volume_mounts.iter().flatten().enumerate().find_map(|(j, mount)| {
+        let value = mount.sub_path_expr.clone().filter(|text| names.iter().any(|name| text.contains(&format!("$({name})"))))?;
+        Some((format!("spec.{list}[{i}].volumeMounts[{j}].subPathExpr"), value))
+    })
 }
 
 /// The path by which the node would know the manifest, which goes into the pod's UID: in its directory of manifests as the
@@ -240,6 +266,21 @@ mod tests {
         let container = &shown["containers"][1];
         assert_eq!(container["linux"]["resources"]["memoryLimitInBytes"], 64 << 20);
         assert!(container["envs"].as_array().unwrap().contains(&json!({"key": "K", "value": "v"})), "{container:#}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_container_is_told_with_file_and_field() {
+        let directory = tempfile::tempdir().unwrap();
+        let manifest = directory.path().join("web.yaml");
+        let spec = "{volumes: [{name: d, emptyDir: {}}], initContainers: [{name: a, image: i}], containers: [{name: b, image: i, \
+                    env: [{name: IS, value: v}], volumeMounts: [{name: d, mountPath: /d, subPathExpr: $(IS)}, \
+                    {name: d, mountPath: /e, subPathExpr: $(IS)/$(NO)}]}]}";
+        std::fs::write(&manifest, format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec: {spec}\n")).unwrap();
+        let error = plan(&manifest, &Settings::below(directory.path(), "node-1")).err().unwrap();
+        let place = directory.path().canonicalize().unwrap().join("web.yaml");
+        let told = "spec.containers[0].volumeMounts[1].subPathExpr: Invalid value: \"$(IS)/$(NO)\": names what the container's env \
+                    does not hold: missing value for NO";
+        assert_eq!(format!("{error:#}"), format!("{}: {told}", place.display()));
     }
 
     /// The node's source reads files by their absolute paths.

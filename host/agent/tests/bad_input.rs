@@ -54,7 +54,7 @@ fn manifest_problems(path: &Path) -> Vec<String> {
         source::SourceError::Document { cause, .. } => {
             // Where in the file the parser stopped is part of the message, but not of what these cases fix for bombs.
             let text = cause.to_string();
-            let bomb = ["alias replay", "budget breached"].iter().find_map(|start| text.find(start));
+            let bomb = ["aliases stand for", "nested deeper"].iter().find_map(|start| text.find(start));
             vec![text[bomb.unwrap_or(0)..].to_owned()]
         }
         other => vec![other.to_string()],

@@ -159,6 +159,17 @@ fn limits_are_given_and_kept() {
     let (status, _, error) = load(&["--timeout", "5s"]);
     assert_eq!(status, Some(1));
     assert!(error.contains("spec.limits.timeout: ") && error.contains("from 1ms to 1s for restart"), "{error}");
+    for (flag, value, bounds) in [
+        ("--fuel", "0", "spec.limits.fuel: Invalid value: 0: must be a whole number from 1000 to 1000000000 for restart"),
+        (
+            "--memory",
+            "1",
+            "spec.limits.memory: Invalid value: 1: must be a number of bytes, or one with Ki or Mi, from 65536 to ",
+        ),
+    ] {
+        let (status, _, error) = load(&[flag, value]);
+        assert!(status == Some(1) && error.starts_with(&format!("Error: this cannot be bound: {bounds}")), "{error}");
+    }
     let (status, _, error) = load(&["--memory", "much"]);
     assert!(status == Some(2) && error.contains("not a number of bytes such as 65536, 64Ki or 8Mi"), "{error}");
 }

@@ -194,6 +194,10 @@ async fn pods_and_what_happened_are_shown() {
     let pods = text(&["pods", "-n", "shop"]);
     assert!(pods.contains("web-n1") && !pods.contains("db-n1"), "{pods}");
     assert!(text(&["pods"]).contains("db-n1"));
+    for nameless in [&["describe", ""][..], &["logs", ""], &["events", ""], &["describe", "web", "-n", ""], &["pods", "-n", ""]] {
+        let (status, _, err) = world.run(nameless);
+        assert!(status == Some(2) && err.contains("it must not be empty; `polylet pods` shows the names"), "{nameless:?}: {err}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

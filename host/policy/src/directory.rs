@@ -30,7 +30,7 @@ mod change;
 mod field;
 mod parse;
 
-pub use change::{DirectoryError, Install, install, revert, unbind};
+pub use change::{DirectoryError, Install, check_limits, install, revert, unbind};
 pub(crate) use change::{forget_good, remember_good};
 
 /// What `apiVersion` of a binding says.

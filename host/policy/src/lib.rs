@@ -44,7 +44,7 @@ pub use cache::CacheError;
 pub use compile::{CHILD_ARGUMENT, Compiler, compile_child_main};
 pub use default::default_component;
 pub use digest::{config_digest, digest_of};
-pub use directory::{Binding, BindingError, Install, Scan, install, revert, scan, unbind};
+pub use directory::{Binding, BindingError, Install, Scan, check_limits, install, revert, scan, unbind};
 pub use host::{LoadError, LoadSpec, PolicyHost, Settings, Source, read_component};
 pub use limits::{LimitSpec, Limits};
 pub use loaded::{Description, LoadedPolicy};

@@ -269,6 +269,17 @@ fn what_is_neither_yaml_nor_json_is_named_with_its_place() {
         let error = scan.errors[0].to_string();
         assert!(error.contains("a.yaml: is neither YAML nor JSON: "), "{error}");
     }
+    let deep = "{a: ".repeat(65) + &"}".repeat(65);
+    for (text, expected) in [
+        ("a: 1\n: x\n", "a key is empty: it must be a text at line 2, column 1"),
+        ("a: &a [*a]", "an alias stands within its own anchor: it would never end at line 1, column 8"),
+        (deep.as_str(), "nested deeper than 64 levels at line 1, column 257"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.yaml"), text).unwrap();
+        let error = scan(folder.path()).unwrap().errors[0].to_string();
+        assert!(error.ends_with(&format!("a.yaml: is neither YAML nor JSON: {expected}")), "{error}");
+    }
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.yaml"), [0xff]).unwrap();
     assert!(scan(folder.path()).unwrap().errors[0].to_string().ends_with("a.yaml: is not UTF-8 text: byte 0"));

@@ -19,9 +19,10 @@ use crate::config::duration;
 #[derive(Args, Clone)]
 pub(crate) struct PodArgs {
     /// The pod: its name, with or without the node's name behind it, or its UID
+    #[arg(value_parser = name)]
     pub(crate) pod: String,
     /// Its namespace
-    #[arg(short, long, default_value = "default")]
+    #[arg(short, long, default_value = "default", value_parser = name)]
     pub(crate) namespace: String,
 }
 
@@ -29,6 +30,11 @@ impl PodArgs {
     fn path(&self) -> String {
         format!("/v1/pods/{}/{}", escaped(&self.namespace), escaped(&self.pod))
     }
+}
+
+/// A name as an argument.
+pub(super) fn name(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() { Err("it must not be empty; `polylet pods` shows the names") } else { Ok(text.to_owned()) }
 }
 
 #[derive(Args)]
@@ -42,9 +48,10 @@ pub(crate) struct DescribeArgs {
 #[derive(Args)]
 pub(crate) struct EventsArgs {
     /// Of this pod only; one that is gone is known for a while
+    #[arg(value_parser = name)]
     pod: Option<String>,
     /// Of this namespace only; with a pod: its namespace [default: default]
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = name)]
     namespace: Option<String>,
     #[command(flatten)]
     ask: AskArgs,

@@ -9,7 +9,8 @@ use clap::Subcommand;
 use polylet_core::question::Hook;
 use polylet_policy::limits::{bytes_of, duration_of};
 use polylet_policy::{
-    Install, LimitSpec, LoadSpec, LoadedPolicy, PolicyHost, Settings, Source, default_component, read_component, scan,
+    Install, LimitSpec, LoadSpec, LoadedPolicy, PolicyHost, Settings, Source, check_limits, default_component, read_component,
+    scan,
 };
 use polylet_server::AdminClient;
 use serde_json::{Value, json};
@@ -211,6 +212,7 @@ async fn load(args: LoadArgs) -> anyhow::Result<()> {
     let LoadArgs { component, hook, name, config, limits, place } = args;
     let given = LimitSpec { fuel: limits.fuel, timeout: limits.timeout, memory: limits.memory, ..LimitSpec::default() };
     let config = json_of(&config)?;
+    check_limits(&given, hook)?;
     // Whatever would be refused is refused here, with nothing changed.
     let bytes = read_component(&component)?;
     let source = Source::Bytes(bytes.as_slice().into());

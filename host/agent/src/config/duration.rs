@@ -5,6 +5,7 @@ use std::time::Duration;
 /// Reads one. Zero needs no unit; a sign, an unknown unit or nothing at all is an error that says what would be right.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration such as 30s, 1m30s or 100ms");
+    let long = || format!("{text:?} is too long: at most 2562047h, some 292 years");
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -34,16 +35,16 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         if whole.is_empty() && fraction.is_empty() || fraction.contains('.') || fraction.len() > 18 {
             return Err(wrong());
         }
-        let digits = |part: &str| if part.is_empty() { Ok(0) } else { part.parse::<u128>().map_err(|_| wrong()) };
+        let digits = |part: &str| if part.is_empty() { Ok(0) } else { part.parse::<u128>().map_err(|_| long()) };
         let scale = 10u128.pow(u32::try_from(fraction.len()).unwrap_or(18));
         let part = digits(whole)?.checked_mul(unit).and_then(|n| n.checked_add(digits(fraction).ok()? * unit / scale));
-        total = part.and_then(|part| total.checked_add(part)).ok_or_else(wrong)?;
+        total = part.and_then(|part| total.checked_add(part)).ok_or_else(long)?;
         rest = after;
     }
     // What Go can hold: some 292 years.
     match i64::try_from(total) {
         Ok(nanos) => Ok(Duration::from_nanos(nanos.unsigned_abs())),
-        Err(_) => Err(wrong()),
+        Err(_) => Err(long()),
     }
 }
 
@@ -66,8 +67,13 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(Duration::from_nanos(nanos)), "{text}");
         }
-        for text in ["", "1", "s", "1x", "-1s", "1 s", ".s", "1.2.3s", "9999999999999h", "1m30"] {
-            assert!(parse(text).is_err(), "{text}");
+        for text in ["", "1", "s", "1x", "-1s", "1 s", ".s", "1.2.3s", "1m30"] {
+            assert!(parse(text).is_err_and(|error| !error.contains("too long")), "{text}");
+        }
+        assert_eq!(parse("2562047h"), Ok(Duration::from_secs(2_562_047 * 3600)));
+        let digits = "9".repeat(50);
+        for text in ["2562048h", "9999999999999h", "2562047h3600s", &format!("{digits}s"), &format!("{digits}h{digits}h")] {
+            assert_eq!(parse(text), Err(format!("{text:?} is too long: at most 2562047h, some 292 years")));
         }
     }
 }

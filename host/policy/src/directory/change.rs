@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use polylet_core::question::Hook;
 use serde_json::{Map, Value, json};
 
-use super::parse::{binding as parse, is_label};
+use super::parse::{binding as parse, is_label, wrong_limits};
 use super::{
     API_VERSION, Binding, BindingError, COMPONENTS, GOOD, KIND, NEXT, PREVIOUS, is_binding, read, read_aside, superseded,
 };
@@ -125,6 +125,17 @@ pub fn install(directory: &Path, install: &Install<'_>) -> Result<Binding, Direc
     }
     locked.drop_unused();
     Ok(binding)
+}
+
+/// Whether a binding may have these limits. A policy that is tried out within such as it may not have says nothing of the bounds.
+///
+/// # Errors
+/// [`DirectoryError::Invalid`], in the words that the binding's file would get.
+pub fn check_limits(limits: &LimitSpec, hook: Hook) -> Result<(), DirectoryError> {
+    match wrong_limits(limits, hook).into_iter().next() {
+        Some((field, problem)) => Err(DirectoryError::Invalid { problem: format!("{field}: {problem}") }),
+        None => Ok(()),
+    }
 }
 
 /// What is written must be what the agent would take.
@@ -447,5 +458,26 @@ mod tests {
         bind(path, "two").unwrap();
         assert_eq!(files(path), [".notes.new", "restart.yaml", "two.yaml"]);
         assert_eq!(fs::read_dir(path.join(COMPONENTS)).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn limits_are_checked_in_the_words_of_a_binding() {
+        let said = |limits, hook| check_limits(&limits, hook).map_err(|error| error.to_string());
+        let none = LimitSpec::default();
+        assert_eq!(said(none, Hook::Qos), Ok(()));
+        assert_eq!(said(LimitSpec { fuel: Some(1_000), memory: Some(64 << 10), ..none }, Hook::Qos), Ok(()));
+        for (limits, expected) in [
+            (
+                LimitSpec { fuel: Some(0), ..none },
+                "this cannot be bound: spec.limits.fuel: Invalid value: 0: must be a whole number from 1000 to 1000000000 for qos",
+            ),
+            (
+                LimitSpec { memory: Some(1), ..none },
+                "this cannot be bound: spec.limits.memory: Invalid value: 1: must be a number of bytes, or one with Ki or Mi, \
+                 from 65536 to 67108864",
+            ),
+        ] {
+            assert_eq!(said(limits, Hook::Qos), Err(expected.to_owned()));
+        }
     }
 }

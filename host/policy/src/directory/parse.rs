@@ -45,8 +45,25 @@ fn document(bytes: &[u8]) -> Result<Map<String, Value>, String> {
         Ok(Value::Object(map)) => Ok(map),
         Ok(Value::Null) => Err(format!("is empty: it must hold a {KIND}")),
         Ok(_) => Err(format!("must be a mapping with apiVersion: {API_VERSION} and kind: {KIND}")),
-        Err(error) => Err(format!("is neither YAML nor JSON: {error}")),
+        Err(error) => Err(format!("is neither YAML nor JSON: {}", words(&error))),
     }
+}
+
+/// The parser's words, but where they are about its own ways.
+fn words(error: &serde_saphyr::Error) -> String {
+    use serde_saphyr::Error;
+    use serde_saphyr::budget::BudgetBreach::{Depth, Documents};
+    let said = match error.without_snippet() {
+        Error::AliasError { error, .. } => return words(error),
+        Error::NullIntoString { .. } => "a key is empty: it must be a text",
+        Error::RecursiveReferencesRequireWeakTypes { .. } => "an alias stands within its own anchor: it would never end",
+        Error::Budget { breach: Depth { .. }, .. } => "nested deeper than 64 levels",
+        Error::Budget { breach: Documents { .. }, .. } => "several documents: a binding is one",
+        Error::Budget { .. } => "larger than any binding: at most 50000 values, 100 anchors and 100 aliases",
+        other => return other.to_string(),
+    };
+    let place = error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));
+    format!("{said}{}", place.unwrap_or_default())
 }
 
 fn walk(stem: Option<&str>, document: &Map<String, Value>, found: &mut Findings) -> Option<Binding> {
@@ -131,6 +148,17 @@ fn limit_spec(mut limits: Fields<'_>, hook: Option<Hook>, found: &mut Findings) 
     };
     limits.finish(found);
     spec
+}
+
+/// What a binding for the hook may not say of its limits.
+pub(super) fn wrong_limits(limits: &LimitSpec, hook: Hook) -> Findings {
+    let mut found = Findings::new();
+    let written = Map::from_iter([("spec".to_owned(), json!({ "limits": limits.written() }))]);
+    let spec = Fields::root(&written).object("spec", true, &mut found);
+    if let Some(limits) = spec.and_then(|mut spec| spec.object("limits", true, &mut found)) {
+        limit_spec(limits, Some(hook), &mut found);
+    }
+    found
 }
 
 fn hook(text: &str) -> Option<Hook> {
