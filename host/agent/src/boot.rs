@@ -83,11 +83,13 @@ async fn boot_on(settings: &Settings, metrics: &Arc<Metrics>, kernel: &Path) -> 
     resolv_conf::read(&settings.resolv_conf)?;
     let id_ranges = Arc::new(IdRanges::find(&settings.paths, settings.ids_per_pod, settings.max_pods)?);
     let client = connect(settings, metrics)?;
-    let lock = [NodeLock::of_root(&settings.paths.root)?, lock_runtime(settings).await?];
+    let of_root = NodeLock::of_root(&settings.paths.root)?;
     let read_only = match settings.read_only {
         Some(address) => Some((address, reserve(address).map_err(|error| not_served(address, error))?)),
         None => None,
     };
+    // What waits comes last.
+    let lock = [of_root, lock_runtime(settings).await?];
     let mut hints = hints(client.clone());
     let capabilities = reach(&client, &mut hints, settings.runtime_timeout).await?;
     if capabilities.cgroup_driver == Some(CgroupDriver::Systemd) {
@@ -480,7 +482,7 @@ mod tests {
             names.sort();
             names
         };
-        assert_eq!(names(dir), ["kubelet", "runtime.sock.polylet.lock", "sys"]);
+        assert_eq!(names(dir), ["kubelet", "sys"]);
         assert_eq!(names(&settings.paths.root), ["polylet.lock"]);
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         assert!(!mounts.contains(&*settings.paths.root.to_string_lossy()), "{mounts}");
@@ -537,6 +539,7 @@ mod tests {
         std::fs::write(dir.path().join("kernel/keys/root_maxbytes"), "25000000").unwrap();
         assert!(look(&settings).unwrap().is_empty());
     }
+
     #[tokio::test]
     async fn a_runtime_that_is_mistyped_leaves_nothing_and_one_that_comes_late_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();

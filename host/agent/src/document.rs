@@ -101,10 +101,16 @@ fn syntax(error: Error) -> DocumentError {
     let message = in_our_words(error).unwrap_or_else(|| {
         let text = error.to_string();
         // The parser ends its text with the place, which stands in front here.
-        text.split(" at line ").next().unwrap_or(&text).to_owned()
+        match text.split(" at line ").next().unwrap_or(&text) {
+            // Of flow collections, the scanner keeps a count of its own.
+            "recursion limit exceeded" => DEEPER.to_owned(),
+            words => words.to_owned(),
+        }
     });
     DocumentError::Syntax { line, column, message }
 }
+
+const DEEPER: &str = "nested deeper than 64 levels";
 
 /// What the parser says in words of its own ways.
 fn in_our_words(error: &Error) -> Option<String> {
@@ -113,7 +119,7 @@ fn in_our_words(error: &Error) -> Option<String> {
         Error::DuplicateMappingKey { key: Some(key), .. } => return Some(format!("duplicate key {key:?}")),
         Error::NullIntoString { .. } => "a key is empty: it must be a text",
         Error::RecursiveReferencesRequireWeakTypes { .. } => "an alias stands within its own anchor: it would never end",
-        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => "nested deeper than 64 levels",
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => DEEPER,
         Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
             "more than 16 documents, separated by `---`: expected one"
         }
