@@ -12,7 +12,9 @@ use polylet_agent::{config, source};
 use polylet_core::pod::Source;
 
 fn cases(kind: &str) -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad").join(kind);
+    // As cargo says now: this may have been built for another tree.
+    let krate = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where its crate is"));
+    let dir = krate.join("tests/bad").join(kind);
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let mut cases: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
     cases.sort();

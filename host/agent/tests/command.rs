@@ -1,7 +1,7 @@
 //! The command line as its users meet it: what it prints, what it says when it refuses, and its status.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
@@ -52,7 +52,9 @@ impl World {
 
 /// A policy that `policies/build.sh` has built.
 fn policy(name: &str) -> String {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/policies");
+    // As cargo says now: this may have been built for another tree.
+    let krate = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where its crate is"));
+    let default = || krate.join("../../target/policies");
     let path = std::env::var_os("POLYLET_POLICIES_DIR").map_or_else(default, PathBuf::from).join(format!("{name}.wasm"));
     assert!(path.is_file(), "{} is not there: policies/build.sh", path.display());
     path.display().to_string()

@@ -333,7 +333,12 @@ fn lab_command(dir: &Path, command: &str, arguments: &[&str]) -> Command {
 }
 
 pub(crate) fn lab_script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("lab").join("node.sh")
+    krate().with_file_name("lab").join("node.sh")
+}
+
+/// Where this crate is, as cargo says now: it may have been built for another tree.
+pub(crate) fn krate() -> PathBuf {
+    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where its crate is"))
 }
 
 /// `NAME=value` by line, as the shell quotes it: none of these values needs quotes.

@@ -1,18 +1,18 @@
 //! Policies of a node: bound by the command line, seen through the socket; the decisions as they are made.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::node::{Node, locked};
+use crate::node::{Node, krate, locked};
 
 /// A component that `policies/build.sh` has built: `gentle-restart`, `hostile/loop`, …
 ///
 /// # Panics
 /// When it has not.
 pub fn policy_file(name: &str) -> String {
-    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/policies");
+    let default = || krate().join("../../target/policies");
     let directory = std::env::var_os("POLYLET_POLICIES_DIR").map_or_else(default, PathBuf::from);
     let path = directory.join(format!("{name}.wasm"));
     assert!(path.is_file(), "{} is not there: policies/build.sh", path.display());

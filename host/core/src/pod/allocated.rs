@@ -11,13 +11,13 @@ use super::{Pod, PodError};
 /// Why other resources are not given: upstream's words of a node that cannot.
 pub(crate) const INFEASIBLE: &str = "InPlacePodVerticalScaling is disabled";
 
-/// The resources of a spec: `{"pod": …, "containers": {NAME: …}}`, in the API's terms. Names are unique within a pod.
+/// The resources of a spec: `{"containers": {NAME: …}, "pod": …}`, in the API's terms. Names are unique within a pod.
 pub(crate) fn resources(pod: &Pod) -> Value {
     let spec = pod.object.spec.as_ref();
     let of = |resources: &Option<v1::ResourceRequirements>| serde_json::to_value(resources).unwrap_or_default();
     let all = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
     let containers: serde_json::Map<String, Value> = all.map(|c| (c.name.clone(), of(&c.resources))).collect();
-    json!({"pod": spec.map(|spec| of(&spec.resources)), "containers": containers})
+    json!({"containers": containers, "pod": spec.map(|spec| of(&spec.resources))})
 }
 
 /// The pod with these resources in place of its own; containers that they do not name keep theirs. Err: what was kept is no such value.
