@@ -12,9 +12,9 @@ fn generated_code_is_fresh() {
         panic!("protoc does not run here ({why}): tests/lab/install.sh --test installs it, out of Debian's protobuf-compiler");
     }
     // As cargo says now: this may have been built for another tree.
-    let krate = &*PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where its crate is"));
+    let krate = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo says where its crate is"));
     let fresh = tempfile::tempdir().expect("a temporary directory can be made");
-    generate::generate(krate, fresh.path()).expect("the contracts compile");
+    generate::generate(&krate, fresh.path()).expect("the contracts compile");
 
     let (found, expected) = (files(&krate.join("src/generated")), files(fresh.path()));
     let stale: Vec<_> = found.keys().chain(expected.keys()).filter(|name| found.get(*name) != expected.get(*name)).collect();
