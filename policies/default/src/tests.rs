@@ -23,8 +23,9 @@ fn restart_recomputes_the_delay_from_the_entry() {
     assert_eq!(wait(&Harness::new(), samples::NOW), Action::Wait(0));
     let updated = samples::NOW - 600_000;
     let node = Harness::new().fact("backoff.current", 40_000).fact("backoff.updated", updated as i64);
-    assert_eq!(wait(&node, samples::NOW), Action::Wait(40_000));
-    assert_eq!(wait(&node, samples::NOW + 1), Action::Wait(0));
+    assert_eq!(wait(&node, samples::NOW - 40_000), Action::Wait(40_000));
+    assert_eq!(wait(&node, samples::NOW - 1), Action::Wait(1));
+    assert_eq!(wait(&node, samples::NOW), Action::Wait(0));
 }
 
 #[test]

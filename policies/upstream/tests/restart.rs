@@ -91,7 +91,9 @@ fn a_clock_set_back_counts_as_recent() {
 
 #[test]
 fn absurd_numbers_do_not_overflow() {
-    let entry = Entry { backoff_ms: u64::MAX, updated_ms: 0 };
+    let entry = Entry { backoff_ms: u64::MAX, updated_ms: 1 };
     let bounds = Bounds { initial_ms: 1, maximum_ms: u64::MAX, reset_after_ms: u64::MAX };
+    assert_eq!(delay(Some(entry), 0, bounds), u64::MAX);
+    assert_eq!(delay(Some(entry), u64::MAX, bounds), 0);
     assert_eq!(advance(Some(entry), u64::MAX, u64::MAX, bounds).backoff_ms, u64::MAX);
 }

@@ -158,7 +158,8 @@ impl World {
                 self.progress.forgets(&uid);
             }
             Effect::Publish { pod, status } => {
-                let kept = self.check.status(&pod, &status);
+                let spec = self.ever.get(&pod).map(|p| &*p.pod);
+                let kept = self.check.status(&pod, spec, &status, self.now);
                 self.keep(kept);
             }
             Effect::Cancel(id) => {

@@ -249,7 +249,7 @@ impl Check {
     }
 
     /// A status goes out.
-    pub(super) fn status(&mut self, uid: &PodUid, status: &v1::PodStatus) -> Kept {
+    pub(super) fn status(&mut self, uid: &PodUid, spec: Option<&Pod>, status: &v1::PodStatus, now: u64) -> Kept {
         let phase = status.phase.clone().unwrap_or_default();
         if let Some(old) = self.phases.insert(uid.clone(), phase.clone()) {
             let terminal = |p: &str| p == "Succeeded" || p == "Failed";
@@ -259,6 +259,9 @@ impl Check {
             }
         }
         if status.reason.as_deref() == Some("DeadlineExceeded") {
+            if spec.is_none_or(|pod| !self.deadline_has_passed(pod, now)) {
+                return Rule::Cause.broken(format!("{uid} is said to have passed its deadline, which is not so"));
+            }
             self.late.insert(uid.clone());
         }
         if status.reason.as_deref() == Some("Evicted") {
