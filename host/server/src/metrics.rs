@@ -360,6 +360,7 @@ mod tests {
         let cpu = text.lines().find_map(|line| line.strip_prefix("process_cpu_seconds_total ")).expect("in the text");
         assert!(cpu.parse::<f64>().is_ok_and(|seconds| (0.0..1e6).contains(&seconds)), "{cpu}");
     }
+
     #[test]
     fn the_text_format_names_counters_in_full_and_has_nothing_of_the_other() {
         let metrics = Metrics::new("n1");
