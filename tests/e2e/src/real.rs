@@ -70,6 +70,14 @@ impl Node {
         process(&answer.info)
     }
 
+    /// What the runtime says of itself and of its handlers.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn runtime_status(&self) -> cri::StatusResponse {
+        self.runtime.block_on(self.cri.status(false)).expect("the runtime's status")
+    }
+
     /// Tells the runtime to write a container's log to a new file, the old one having been moved away.
     ///
     /// # Panics

@@ -16,6 +16,7 @@ mod network;
 mod probes;
 mod restarts;
 mod rotation;
+mod security;
 mod seeing;
 mod swap;
 mod switch;
@@ -91,6 +92,7 @@ fn tests() -> Vec<Trial> {
             switch: static_pods_of_a_kubelet_run_on from_a_kubelet_and_back;
             trouble: the_runtime_is_silent no_network_is_configured what_is_removed_comes_back;
             volumes: fields_in_files behind_gates;
+            security: seccomp_by_default;
             seeing: anybody_may_read_where_that_is_configured;
             hostile: policies_that_are_refused policies_that_fail_when_asked;
         }
@@ -103,6 +105,7 @@ fn tests() -> Vec<Trial> {
                       sidecars_before_and_after a_sidecar_that_fails post_start images names_of_images too_much_is_asked_for
                       sandbox_killed out_of_memory;
             volumes: parts_of_volumes variables_from_a_file user_namespaces images_as_volumes;
+            security: who_runs strict_groups what_it_may seccomp host_namespaces;
             network: host_ports;
             seeing: logs_and_their_options logs_are_followed_over_a_rotation_until_the_end commands_in_containers
                     a_terminal_in_a_container all_that_is_known_of_a_pod;
