@@ -12,6 +12,7 @@ mod ending;
 mod eviction;
 mod hostile;
 mod images;
+mod names;
 mod network;
 mod probes;
 mod restarts;
@@ -93,6 +94,7 @@ fn tests() -> Vec<Trial> {
             trouble: the_runtime_is_silent no_network_is_configured what_is_removed_comes_back;
             volumes: fields_in_files behind_gates;
             security: seccomp_by_default;
+            names: resolv_conf;
             seeing: anybody_may_read_where_that_is_configured;
             hostile: policies_that_are_refused policies_that_fail_when_asked;
         }
@@ -106,6 +108,7 @@ fn tests() -> Vec<Trial> {
                       sandbox_killed out_of_memory;
             volumes: parts_of_volumes variables_from_a_file user_namespaces images_as_volumes;
             security: who_runs strict_groups what_it_may seccomp host_namespaces;
+            names: hosts_and_names;
             network: host_ports;
             seeing: logs_and_their_options logs_are_followed_over_a_rotation_until_the_end commands_in_containers
                     a_terminal_in_a_container all_that_is_known_of_a_pod;
