@@ -12,6 +12,7 @@ mod ending;
 mod eviction;
 mod hostile;
 mod images;
+mod mounts;
 mod names;
 mod network;
 mod probes;
@@ -107,6 +108,7 @@ fn tests() -> Vec<Trial> {
                       sidecars_before_and_after a_sidecar_that_fails post_start images names_of_images too_much_is_asked_for
                       sandbox_killed out_of_memory;
             volumes: parts_of_volumes variables_from_a_file user_namespaces images_as_volumes;
+            mounts: propagation recursively_read_only kinds_of_host_paths in_memory;
             security: who_runs strict_groups what_it_may seccomp host_namespaces;
             names: hosts_and_names;
             network: host_ports;
