@@ -86,8 +86,9 @@ pub(crate) fn recursively_read_only(node: &Node) {
         surely && view.runs("plain") && view.runs("perhaps")
     });
     if !can {
-        let why = "volume \"nested\" requested recursive read-only mode, but it is not supported by the runtime";
-        assert!(view.wait_message("surely").ends_with(why), "{}", view.wait_message("surely"));
+        let why = "failed to resolve recursive read-only mode: volume \"nested\" requested recursive read-only mode, but it is not \
+                   supported by the runtime";
+        assert_eq!(view.wait_message("surely"), why);
     }
     for (container, recursive) in [("plain", false), ("perhaps", can), ("surely", true)] {
         if !view.runs(container) {

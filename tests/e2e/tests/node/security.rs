@@ -88,6 +88,7 @@ pub(crate) fn strict_groups(node: &Node) {
     }
     let view = pod.until("it is turned away", |view| view.phase() == "Failed");
     assert_eq!(view.status()["reason"], "SupplementalGroupsPolicyNotSupported");
+    assert_eq!(view.status()["message"], "Pod was rejected: SupplementalGroupsPolicy=Strict is not supported in this node");
     assert!(node.containers_of(view.uid()).is_empty(), "nothing was made");
 }
 
