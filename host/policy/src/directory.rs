@@ -4,7 +4,7 @@
 //! DIR/NAME.yaml                 one binding each: what is bound, and nothing else is
 //! DIR/components/sha256-….wasm  components that `install` wrote
 //! DIR/.previous/HOOK.yaml       the generation before, for `revert` (HOOK.none: nothing was bound)
-//! DIR/.previous/HOOK.next       only during a change: digest of the file that takes its place
+//! DIR/.previous/HOOK.next       only during a change: what takes whose place, and what is kept then
 //! DIR/.good/HOOK.yaml           the last that answered within its limits, for the ladder of trust
 //! ```
 //!
@@ -23,12 +23,14 @@ use polylet_core::id::PolicyDigest;
 use polylet_core::question::Hook;
 use serde_json::Value;
 
-use crate::digest::digest_of;
 use crate::limits::LimitSpec;
 
 mod change;
 mod field;
 mod parse;
+mod pending;
+
+use pending::Pending;
 
 pub use change::{DirectoryError, Install, check_limits, install, revert, unbind};
 pub(crate) use change::{forget_good, remember_good};
@@ -41,7 +43,6 @@ pub const KIND: &str = "PolicyBinding";
 const COMPONENTS: &str = "components";
 const PREVIOUS: &str = ".previous";
 const GOOD: &str = ".good";
-const NEXT: &str = "next";
 /// What is said of what others can change.
 const OURS: &str = "whoever can change bindings decides about every pod; make it the agent's own (chown root, chmod go-w)";
 /// Largest binding file that is read.
@@ -138,7 +139,7 @@ pub fn scan(directory: &Path) -> io::Result<Scan> {
     }
     for hook in Hook::ALL {
         let mut bound: Vec<(PathBuf, Binding)> = found.extract_if(.., |(_, binding)| binding.hook == hook).collect();
-        let gone = superseded(directory, hook, &bound);
+        let gone = Pending::read(directory, hook).and_then(|pending| pending.superseded(directory));
         bound.retain(|(file, _)| Some(file) != gone.as_ref());
         if bound.len() > 1 {
             scan.errors.extend(ambiguous(hook, &bound));
@@ -154,19 +155,13 @@ pub fn scan(directory: &Path) -> io::Result<Scan> {
     Ok(scan)
 }
 
-/// The file of the generation before, where the one that takes its place is there already: its writer was ended in between.
-fn superseded(directory: &Path, hook: Hook, bound: &[(PathBuf, Binding)]) -> Option<PathBuf> {
-    let aside = |extension| directory.join(PREVIOUS).join(format!("{}.{extension}", hook.as_str()));
-    let next = fs::read_to_string(aside(NEXT)).ok()?;
-    let is_next = |file: &Path| fs::read(file).is_ok_and(|bytes| digest_of(&bytes).as_str() == next);
-    bound.iter().find(|(file, _)| is_next(file))?;
-    let before = read_aside(&aside("yaml")).ok()?.name;
-    bound.iter().find(|(file, binding)| binding.name == before && !is_next(file)).map(|(file, _)| file.clone())
-}
-
-/// Names of the bindings in these files and of those kept aside; None where one of those cannot be read.
+/// Names of the bindings in these files and of those kept aside; None where one of those cannot be read, or is only to come.
 fn names(directory: &Path, files: &[PathBuf]) -> Option<BTreeSet<String>> {
     let mut names: BTreeSet<String> = files.iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect();
+    // During a change, what will be kept is in neither place.
+    if Hook::ALL.into_iter().any(|hook| Pending::file(directory, hook).exists()) {
+        return None;
+    }
     for folder in [PREVIOUS, GOOD] {
         for hook in Hook::ALL {
             let file = directory.join(folder).join(format!("{}.yaml", hook.as_str()));

@@ -10,9 +10,8 @@ use polylet_core::question::Hook;
 use serde_json::{Map, Value, json};
 
 use super::parse::{binding as parse, is_label, wrong_limits};
-use super::{
-    API_VERSION, Binding, BindingError, COMPONENTS, GOOD, KIND, NEXT, PREVIOUS, is_binding, read, read_aside, superseded,
-};
+use super::pending::{Pending, Written};
+use super::{API_VERSION, Binding, BindingError, COMPONENTS, GOOD, KIND, PREVIOUS, is_binding, read, read_aside};
 use crate::digest::{digest_of, hex_of};
 use crate::limits::LimitSpec;
 
@@ -121,7 +120,7 @@ pub fn install(directory: &Path, install: &Install<'_>) -> Result<Binding, Direc
     locked.write(&binding.component_in(directory), install.component)?;
     // Bound once more as it is: the generation before it stays the one to revert to.
     if before.as_ref() != Some(&binding) {
-        locked.replace(install.hook, current, Some(&binding))?;
+        locked.replace(install.hook, current.as_ref(), Some(&binding))?;
     }
     locked.drop_unused();
     Ok(binding)
@@ -159,7 +158,7 @@ pub fn revert(directory: &Path, hook: Hook) -> Result<Option<Binding>, Directory
     };
     let target = before.as_ref().map(|binding| locked.file(&binding.name));
     let current = locked.bound(hook, target.as_deref())?;
-    locked.replace(hook, current, before.as_ref())?;
+    locked.replace(hook, current.as_ref(), before.as_ref())?;
     Ok(before)
 }
 
@@ -170,7 +169,7 @@ pub fn revert(directory: &Path, hook: Hook) -> Result<Option<Binding>, Directory
 pub fn unbind(directory: &Path, hook: Hook) -> Result<Binding, DirectoryError> {
     let locked = Locked::new(directory)?;
     let current = locked.bound(hook, None)?.ok_or_else(|| DirectoryError::NotBound { hook, directory: directory.into() })?;
-    locked.replace(hook, Some(current.clone()), None)?;
+    locked.replace(hook, Some(&current), None)?;
     Ok(current.1)
 }
 
@@ -219,18 +218,34 @@ impl<'a> Locked<'a> {
             }
         }
         for hook in Hook::ALL {
-            let next = self.aside(PREVIOUS, hook, NEXT);
-            if !next.exists() {
-                continue;
+            if Pending::file(self.directory, hook).exists() {
+                self.finish(hook)?;
             }
-            let bound = self.files().into_iter().filter_map(|file| Some((file.clone(), read(&file).ok()?)));
-            let bound: Vec<_> = bound.filter(|(_, binding)| binding.hook == hook).collect();
-            if let Some(file) = superseded(self.directory, hook, &bound) {
-                self.remove(&file)?;
-            }
-            self.remove(&next)?;
         }
         Ok(())
+    }
+
+    /// Does what a change has left to do where it counts, and forgets it.
+    fn finish(&self, hook: Hook) -> Result<(), DirectoryError> {
+        let change = Pending::read(self.directory, hook).filter(|change| change.counts(self.directory));
+        if let Some(change) = change {
+            let (kept, none) = (self.aside(PREVIOUS, hook, "yaml"), self.aside(PREVIOUS, hook, "none"));
+            match change.keep.as_deref() {
+                Some("") => {
+                    self.write(&none, b"")?;
+                    self.remove(&kept)?;
+                }
+                Some(document) => {
+                    self.write(&kept, document.as_bytes())?;
+                    self.remove(&none)?;
+                }
+                None => {}
+            }
+            if let Some(file) = change.superseded(self.directory) {
+                self.remove(&file)?;
+            }
+        }
+        self.remove(&Pending::file(self.directory, hook))
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -268,42 +283,49 @@ impl<'a> Locked<'a> {
         Ok(bound.pop())
     }
 
-    /// Puts `next` in the place of `current`, which is kept as the generation before.
-    fn replace(&self, hook: Hook, current: Option<(PathBuf, Binding)>, next: Option<&Binding>) -> Result<(), DirectoryError> {
-        if let Some(file) = self.put(hook, current, next)? {
-            self.remove(&file)?;
-            self.remove(&self.aside(PREVIOUS, hook, NEXT))?;
+    /// Puts `next` in the place of `current`, which is kept as the generation before. What fails after the change counts is done by whoever
+    /// changes something next.
+    fn replace(&self, hook: Hook, current: Option<&(PathBuf, Binding)>, next: Option<&Binding>) -> Result<(), DirectoryError> {
+        self.begin(hook, current, next)?;
+        self.make_it_count(current, next)?;
+        if let Err(error) = self.finish(hook) {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the change is made, and what was bound before is not put away yet"
+            );
         }
         Ok(())
     }
 
-    /// The first step: `next` counts from the end of it on. What it leaves to be removed: the file of `current`, unless that was
-    /// written over.
-    fn put(
-        &self,
-        hook: Hook,
-        current: Option<(PathBuf, Binding)>,
-        next: Option<&Binding>,
-    ) -> Result<Option<PathBuf>, DirectoryError> {
+    /// Writes down what is about to be done.
+    fn begin(&self, hook: Hook, current: Option<&(PathBuf, Binding)>, next: Option<&Binding>) -> Result<(), DirectoryError> {
         let target = next.map(|binding| self.file(&binding.name));
         // A file that cannot be read cannot be kept either: what came before it stays the one to revert to.
         let damaged = target.as_ref().is_some_and(|file| fs::symlink_metadata(file).is_ok() && read(file).is_err());
-        if current.is_some() || !damaged {
-            let (kept, none) = (self.aside(PREVIOUS, hook, "yaml"), self.aside(PREVIOUS, hook, "none"));
-            let (keep, other) = if current.is_some() { (&kept, &none) } else { (&none, &kept) };
-            let text = current.as_ref().map(|(_, binding)| document(binding)).unwrap_or_default();
-            self.write(keep, text.as_bytes())?;
-            self.remove(other)?;
+        let failed = |path: &Path, cause| DirectoryError::Io { operation: "read", path: path.into(), cause };
+        let before = match current {
+            Some((file, _)) => Some(Written::new(file, &fs::read(file).map_err(|cause| failed(file, cause))?)),
+            None => None,
+        };
+        let change = Pending {
+            next: next.zip(target).map(|(binding, file)| Written::new(&file, document(binding).as_bytes())),
+            before,
+            keep: match current {
+                Some((_, binding)) => Some(document(binding)),
+                None => (!damaged).then(String::new),
+            },
+        };
+        let path = Pending::file(self.directory, hook);
+        let bytes = serde_json::to_vec(&change).map_err(|cause| failed(&path, cause.into()))?;
+        self.write(&path, &bytes)
+    }
+
+    fn make_it_count(&self, current: Option<&(PathBuf, Binding)>, next: Option<&Binding>) -> Result<(), DirectoryError> {
+        match (next, current) {
+            (Some(binding), _) => self.write(&self.file(&binding.name), document(binding).as_bytes()),
+            (None, Some((file, _))) => self.remove(file),
+            (None, None) => Ok(()),
         }
-        let left = current.map(|(file, _)| file).filter(|file| target.as_ref() != Some(file));
-        if let (Some(target), Some(binding)) = (&target, next) {
-            let text = document(binding);
-            if left.is_some() {
-                self.write(&self.aside(PREVIOUS, hook, NEXT), digest_of(text.as_bytes()).as_str().as_bytes())?;
-            }
-            self.write(target, text.as_bytes())?;
-        }
-        Ok(left)
     }
 
     /// Writes aside, makes it durable, renames it into place.
@@ -351,7 +373,7 @@ impl<'a> Locked<'a> {
 const NEW: &str = ".new";
 
 fn is_unfinished(name: &str) -> bool {
-    let ours = |name: &str| ["yaml", "wasm", "none", NEXT].iter().any(|kind| name.ends_with(&format!(".{kind}")));
+    let ours = |name: &str| ["yaml", "wasm", "none", "next"].iter().any(|kind| name.ends_with(&format!(".{kind}")));
     name.strip_prefix('.').and_then(|name| name.strip_suffix(NEW)).is_some_and(ours)
 }
 
@@ -381,14 +403,19 @@ mod tests {
         install(directory, &Install { name, hook: Hook::Restart, component, config: json!({}), limits: LimitSpec::default() })
     }
 
-    /// A directory in which `two` was to take the place of `one`, by a writer that was ended when the new file was in place.
-    fn cut_off() -> tempfile::TempDir {
+    /// A directory in which `two` was to take the place of `one`, which had taken that of `zero`, by a writer that was ended before or
+    /// after the new file was in place.
+    fn cut_off(counts: bool) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
+        bind(folder.path(), "zero").unwrap();
         let one = bind(folder.path(), "one").unwrap();
         let locked = Locked::new(folder.path()).unwrap();
         let current = locked.bound(Hook::Restart, None).unwrap();
         let two = Binding { name: "two".into(), ..one };
-        assert_eq!(locked.put(Hook::Restart, current, Some(&two)).unwrap(), Some(folder.path().join("one.yaml")));
+        locked.begin(Hook::Restart, current.as_ref(), Some(&two)).unwrap();
+        if counts {
+            locked.make_it_count(current.as_ref(), Some(&two)).unwrap();
+        }
         folder
     }
 
@@ -409,19 +436,19 @@ mod tests {
 
     #[test]
     fn of_a_change_that_was_cut_off_the_new_one_counts() {
-        let folder = cut_off();
+        let folder = cut_off(true);
         let path = folder.path();
         assert_eq!(files(path), ["one.yaml", "restart.next", "restart.yaml", "two.yaml"]);
         assert_eq!(bound(path), ["two"]);
         assert_eq!(revert(path, Hook::Restart).unwrap().unwrap().name, "one");
         assert_eq!((bound(path), files(path)), (vec!["one".into()], vec!["one.yaml".into(), "restart.yaml".into()]));
 
-        let folder = cut_off();
+        let folder = cut_off(true);
         let path = folder.path();
         assert_eq!(unbind(path, Hook::Restart).unwrap().name, "two");
         assert_eq!((bound(path), files(path)), (vec![], vec!["restart.yaml".to_owned()]));
 
-        let folder = cut_off();
+        let folder = cut_off(true);
         let path = folder.path();
         bind(path, "three").unwrap();
         assert_eq!((bound(path), files(path)), (vec!["three".into()], vec!["restart.yaml".into(), "three.yaml".into()]));
@@ -440,10 +467,47 @@ mod tests {
         assert_eq!((scan.bindings.len(), scan.errors.len()), (0, 2));
 
         // Nor another file in the place of the one that was to come.
-        let folder = cut_off();
+        let folder = cut_off(true);
         let path = folder.path();
         fs::write(path.join("two.yaml"), fs::read_to_string(path.join("two.yaml")).unwrap() + "# edited\n").unwrap();
         assert_eq!(super::super::scan(path).unwrap().errors.len(), 2);
+
+        // Nor the one that was to go, once somebody has changed it.
+        let folder = cut_off(true);
+        let path = folder.path();
+        let edited = fs::read_to_string(path.join("one.yaml")).unwrap() + "# edited\n";
+        fs::write(path.join("one.yaml"), &edited).unwrap();
+        assert_eq!(super::super::scan(path).unwrap().errors.len(), 2);
+        assert!(matches!(revert(path, Hook::Restart), Err(DirectoryError::Unclear { .. })));
+        assert_eq!(fs::read_to_string(path.join("one.yaml")).unwrap(), edited);
+    }
+
+    #[test]
+    fn a_change_that_does_not_count_yet_leaves_what_was_to_be_reverted_to() {
+        let folder = cut_off(false);
+        let path = folder.path();
+        assert_eq!(bound(path), ["one"]);
+        assert_eq!(super::super::scan(path).unwrap().names, None, "what is kept is not known");
+        assert_eq!(revert(path, Hook::Restart).unwrap().unwrap().name, "zero");
+        assert_eq!((bound(path), files(path)), (vec!["zero".into()], vec!["restart.yaml".into(), "zero.yaml".into()]));
+
+        // Nothing is bound from the moment on that the file is gone, and what was bound is kept.
+        for counts in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path();
+            bind(path, "zero").unwrap();
+            bind(path, "one").unwrap();
+            let locked = Locked::new(path).unwrap();
+            let current = locked.bound(Hook::Restart, None).unwrap();
+            locked.begin(Hook::Restart, current.as_ref(), None).unwrap();
+            if counts {
+                locked.make_it_count(current.as_ref(), None).unwrap();
+            }
+            drop(locked);
+            assert_eq!(bound(path), if counts { vec![] } else { vec!["one"] });
+            let before = revert(path, Hook::Restart).unwrap().unwrap().name;
+            assert_eq!(before, if counts { "one" } else { "zero" });
+        }
     }
 
     #[test]
