@@ -19,10 +19,15 @@ pub(crate) struct Limits {
     pub(crate) connections: usize,
     /// A connection on which nothing is asked for so long is closed: whoever holds all places without asking holds them no longer.
     pub(crate) patience: Duration,
+    /// A connection is closed when it is this old: whoever asks and takes no answer holds its place no longer.
+    pub(crate) life: Duration,
 }
 
 /// Where anybody may connect.
-pub(crate) const ANYBODY: Limits = Limits { connections: 256, patience: Duration::from_secs(10) };
+pub(crate) const ANYBODY: Limits = Limits { connections: 256, patience: Duration::from_secs(10), life: Duration::from_secs(60) };
+
+/// Bytes of a request before its body, and of what is read ahead or not yet taken.
+const HEAD_MAX: usize = 64 << 10;
 
 /// Serves whoever connects, until told to stop. `name` is the listener's, for the log.
 pub(crate) async fn listen(listener: TcpListener, app: Router, limits: Limits, stop: CancellationToken, name: &'static str) {
@@ -44,7 +49,10 @@ pub(crate) async fn listen(listener: TcpListener, app: Router, limits: Limits, s
         };
         let (app, stop) = (app.clone(), stop.clone());
         tokio::spawn(async move {
-            serve(stream, app, limits.patience, stop, name).await;
+            let served = serve(stream, app, limits.patience, stop, name);
+            if tokio::time::timeout(limits.life, served).await.is_err() {
+                tracing::debug!(listener = name, "a connection is closed: it is too old");
+            }
             drop(place);
         });
     }
@@ -59,7 +67,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(patience);
+    server.timer(TokioTimer::new()).header_read_timeout(patience).max_buf_size(HEAD_MAX);
     let connection = server.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)).with_upgrades();
     tokio::select! {
         served = connection => {
@@ -133,7 +141,7 @@ mod tests {
         let stop = CancellationToken::new();
         // Of which it is not even known which HTTP they speak.
         let held = ["", "P"];
-        let limits = Limits { connections: held.len(), patience: PATIENCE };
+        let limits = Limits { connections: held.len(), patience: PATIENCE, life: AMPLE };
         let served = tokio::spawn(listen(listener, app(), limits, stop.clone(), "test"));
         let mut silent = Vec::new();
         for said in held {
@@ -143,6 +151,26 @@ mod tests {
         }
         let answer = ask(address).await.expect("an answer");
         assert!(answer.ends_with("here"), "{answer}");
+        stop.cancel();
+        served.await.expect("no panic");
+    }
+
+    #[tokio::test]
+    async fn who_takes_no_answer_does_not_keep_others_from_theirs() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let stop = CancellationToken::new();
+        let limits = Limits { connections: 1, patience: AMPLE, life: PATIENCE };
+        // Far more than sockets hold.
+        let app = Router::new().fallback(|| async { "here".repeat(16 << 20) });
+        let served = tokio::spawn(listen(listener, app, limits, stop.clone(), "test"));
+        let mut deaf = TcpStream::connect(address).await.expect("connected");
+        deaf.write_all(b"GET / HTTP/1.1\r\nHost: n\r\n\r\n").await.expect("written");
+        let mut other = TcpStream::connect(address).await.expect("connected");
+        other.write_all(b"GET / HTTP/1.1\r\nHost: n\r\n\r\n").await.expect("written");
+        let mut first = [0; 15];
+        tokio::time::timeout(AMPLE, other.read_exact(&mut first)).await.expect("in time").expect("an answer");
+        assert_eq!(&first, b"HTTP/1.1 200 OK");
         stop.cancel();
         served.await.expect("no panic");
     }

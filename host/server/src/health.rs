@@ -108,7 +108,7 @@ mod tests {
     async fn the_only_place_is_not_left_to_who_asks_nothing() {
         let free = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = free.local_addr().expect("its address");
-        let limits = Limits { connections: 1, patience: Duration::from_millis(400) };
+        let limits = Limits { connections: 1, patience: Duration::from_millis(400), life: Duration::from_secs(60) };
         let (app, stop) = (Router::new().fallback(|| async { plain(StatusCode::OK, "ok") }), CancellationToken::new());
         drop(free);
         let served = tokio::spawn(serve(address, app, limits, stop.clone()));
