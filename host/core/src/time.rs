@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// As long as anything is waited for, a century: a grace period may be any number of seconds, clocks end some day, and what a runtime
+/// written in Go counts in nanoseconds ends after three.
+pub const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// Wall-clock instant in milliseconds since the Unix epoch. May jump either way between two events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Wall(pub u64);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use polylet_core::pod::Handler;
 use polylet_core::question::probe::{Failure, Outcome};
+use polylet_core::time::LONGEST;
 use tokio::time::{Instant, timeout_at};
 
 use crate::headers::Headers;
@@ -16,9 +17,6 @@ use crate::{grpc, socket};
 pub(crate) const USER_AGENT: &str = "kube-probe/1.36";
 /// As much of an answer is shown to policies.
 const START: usize = 1 << 10;
-
-/// As long as anything is waited for: time-outs and grace periods may be any number of seconds, clocks end some day.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// What came of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper_util::rt::TokioIo;
+use polylet_core::time::LONGEST;
 use polylet_proto::cri::image_service_client::ImageServiceClient;
 use polylet_proto::cri::runtime_service_client::RuntimeServiceClient;
 use tokio::net::UnixStream;
@@ -26,10 +27,6 @@ pub const MESSAGE_LIMIT: usize = 16 << 20;
 
 /// Upstream's default of `runtimeRequestTimeout`.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
-
-/// As long as anything is waited for. A grace period may be any number of seconds, and a runtime written in Go counts nanoseconds in 63
-/// bits: of more it makes a time that is over.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Where the runtime listens and how it is spoken to.
 #[derive(Clone)]

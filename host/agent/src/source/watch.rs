@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use inotify::{Event, EventMask, EventStream, Inotify, WatchMask};
 use jiff::Timestamp;
+use polylet_core::time::LONGEST;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_stream::StreamExt;
@@ -21,8 +22,6 @@ const BURST: Duration = Duration::from_millis(8);
 /// How soon a watch is tried again after it failed, doubling up to [`RETRY_MAX`].
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(20);
-/// As long as anything is waited for: clocks end some day.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Sends what the manifests declare: a first report at once, then one whenever something changed, until nobody listens any more. Every
 /// `every`, and whenever an event cannot tell which file it is about, all of them are looked at.
