@@ -71,14 +71,7 @@ impl Admin for NodeAdmin {
                     value["sample"] = to_value(sample.as_deref())?;
                     Ok(value)
                 }
-                Query::Pods => {
-                    let mut all = Vec::new();
-                    for view in query(ask, Asked::Pods).await? {
-                        let object = query(ask, |reply| Asked::Object(view.uid.clone(), reply)).await?;
-                        all.push(with_kinds(to_value(view)?, object.as_deref()));
-                    }
-                    Ok(all.into())
-                }
+                Query::Pods => to_value(query(ask, Asked::Pods).await?),
                 Query::Pod { namespace, name } => {
                     let view = this.pod(&namespace, &name).await?;
                     let object = query(ask, |reply| Asked::Object(view.uid.clone(), reply)).await?;
@@ -211,21 +204,6 @@ async fn query<T>(ask: &mpsc::Sender<Asked>, question: impl FnOnce(oneshot::Send
     answer.await.map_err(|_| refuse(503, "the agent is stopping"))
 }
 
-/// The view of a pod, with the list of its spec that each container stands in.
-fn with_kinds(mut pod: Value, object: Option<&v1::Pod>) -> Value {
-    let Some(spec) = object.and_then(|object| object.spec.as_ref()) else { return pod };
-    let init = |c: &v1::Container| if c.restart_policy.as_deref() == Some("Always") { "sidecar" } else { "init" };
-    let inits = spec.init_containers.iter().flatten().map(|c| (&c.name, init(c)));
-    let apps = spec.containers.iter().map(|c| (&c.name, "app"));
-    let added = spec.ephemeral_containers.iter().flatten().map(|c| (&c.name, "ephemeral"));
-    for (name, kind) in inits.chain(apps).chain(added) {
-        if let Some(view) = pod["containers"].get_mut(name.as_str()) {
-            view["kind"] = kind.into();
-        }
-    }
-    pod
-}
-
 fn to_value(value: impl serde::Serialize) -> Result<Value, AdminError> {
     serde_json::to_value(value).map_err(|error| refuse(500, error.to_string()))
 }
@@ -237,21 +215,6 @@ fn refuse(status: u16, message: impl Into<String>) -> AdminError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn containers_are_told_by_the_list_that_they_stand_in() {
-        let object = json!({"spec": {
-            "initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}],
-            "containers": [{"name": "a"}], "ephemeralContainers": [{"name": "e"}, {"name": "new"}],
-        }});
-        let object: v1::Pod = serde_json::from_value(object).unwrap();
-        let view = json!({"containers": {"i": {}, "s": {}, "a": {"restarts": 1}, "e": {}, "other": {}}});
-        let expected = json!({"containers": {
-            "i": {"kind": "init"}, "s": {"kind": "sidecar"}, "a": {"restarts": 1, "kind": "app"}, "e": {"kind": "ephemeral"}, "other": {},
-        }});
-        assert_eq!(with_kinds(view.clone(), Some(&object)), expected);
-        assert_eq!(with_kinds(view.clone(), None), view);
-    }
 
     #[test]
     fn a_list_of_pods_is_the_apis() {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::effect::Rung;
 use crate::id::PodUid;
 use crate::observed::ContainerState;
-use crate::pod::ProbeKind;
+use crate::pod::{ContainerKind, ProbeKind};
 use crate::question::Hook;
 use crate::time::millis;
 
@@ -41,6 +41,9 @@ pub struct PodView {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerView {
+    /// Which list of the spec it stands in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<ContainerKind>,
     /// `running`, `waiting`, `exited`, `created`, `unknown`, or `absent`.
     pub state: String,
     /// Attempts after the first.
@@ -167,11 +170,12 @@ impl Node {
 
 impl Worker {
     fn view(&self, now: crate::time::Mono) -> PodView {
-        let names = self.pod.iter().flat_map(|p| p.containers.iter().map(|c| c.name.clone()));
-        let containers = names
-            .map(|name| {
+        let named = self.pod.iter().flat_map(|p| p.containers.iter().map(|c| (c.name.clone(), c.kind)));
+        let containers = named
+            .map(|(name, kind)| {
                 let attempt = self.last_seen().and_then(|have| have.newest(name.as_str()));
                 let mut view = ContainerView {
+                    kind: Some(kind),
                     state: match attempt.map(|a| a.state) {
                         None => "absent",
                         Some(ContainerState::Created) => "created",

@@ -187,6 +187,9 @@ pub(crate) fn sidecars_before_and_after(node: &Node) {
     std::fs::write(own.join("go"), "").expect("write a file");
     let view = pod.until_ready();
     assert_eq!(view.container("one")["started"], true);
+    let row = |table: String| table.lines().find(|line| line.contains("sidecars")).map(str::to_owned).unwrap_or_default();
+    let ready = row(node.cli_ok(&["pods"]));
+    assert!(ready.contains(" 3/3 "), "sidecars count: {ready}");
     node.until_true("all have begun", || lines("begins").len() == 3);
     assert_eq!(lines("begins"), ["one", "two", "main"]);
     pod.remove();
