@@ -53,8 +53,11 @@ pub fn count(count: &Count, metrics: &Metrics) {
 pub fn failed(error: Option<&CallError>) {
     match error {
         Some(error) if error.kind == CallErrorKind::Cancelled => {}
-        Some(error) if error.kind == CallErrorKind::Unavailable => tracing::debug!(target: "act", "{error}"),
-        Some(error) => tracing::warn!(target: "act", "{error}"),
+        Some(error) if error.kind == CallErrorKind::Unavailable => {
+            tracing::debug!(target: "act", "{}", one_line(&error.to_string()))
+        }
+        // What a hook printed may be part of it.
+        Some(error) => tracing::warn!(target: "act", "{}", one_line(&error.to_string())),
         None => {}
     }
 }
