@@ -25,7 +25,7 @@ use polylet_probe::{ExecEnd, exec_outcome, hook_http, probe};
 use polylet_runtime::cri::PodSandboxConfig;
 use polylet_runtime::{
     Client, ContainerInputs, Layer, NodeContext, Operation, ResolvConf, TranslateError, Translated, container_config, env_files,
-    exec_probe_command, has_own_users, hostname, key, sandbox_config, spec_container, sub_paths, target_of, verbs, volume_files,
+    exec_probe_command, has_own_users, hostname, key, sandbox_config, spec_container, sub_paths, verbs, volume_files,
 };
 
 use crate::credentials;
@@ -85,8 +85,8 @@ impl Performer {
             Act::PullImage { pod, image } => self.pull(&pod, &image).await,
             Act::Prepare { pod, placement } => self.prepare(&pod, &placement).await,
             Act::RunSandbox { pod, attempt, placement } => self.run_sandbox(&pod, attempt, &placement).await,
-            Act::CreateContainer { pod, container, attempt, sandbox, image, mounted_images, ips, placement } => {
-                self.create(&pod, &container, attempt, &sandbox, image, mounted_images, ips, &placement).await
+            Act::CreateContainer { pod, container, attempt, sandbox, image, mounted_images, ips, placement, target } => {
+                self.create(&pod, &container, attempt, &sandbox, image, mounted_images, ips, &placement, target).await
             }
             Act::StartContainer { pod, container, id } => self.start(&pod, &container, &id).await,
             Act::Hook { pod, container, handler, ips, budget } => self.hook(&pod, &container, handler, &ips, budget).await,
@@ -189,6 +189,7 @@ impl Performer {
         mounted_images: BTreeMap<String, Image>,
         ips: Vec<String>,
         placement: &Placement,
+        target: Option<ContainerId>,
     ) -> Result<Outcome, CallError> {
         let object = format!("{container} of {}", pod.desc());
         let bad = |error: TranslateError| error.into_call_error(Operation::CreateContainer, object.clone());
@@ -222,7 +223,6 @@ impl Performer {
             .await?
         };
         let place = placement_of(pod, container, placement);
-        let target = target_of(pod, spec).map(str::to_owned);
         let (config, parts) = {
             let inputs = ContainerInputs {
                 pod,
@@ -238,7 +238,7 @@ impl Performer {
                 mounted_images: &mounted_images,
                 env_files: &env_files,
                 user_namespace: users,
-                target: target.as_deref(),
+                target: target.as_ref().map(ContainerId::as_str),
             };
             let config = container_config(&self.node, &inputs).map_err(bad)?.message;
             (config, sub_paths(&self.node, &inputs).map_err(bad)?)

@@ -119,6 +119,8 @@ pub enum Act {
         ips: Vec<String>,
         /// For oom scores and `memory.high`.
         placement: Arc<Placement>,
+        /// The container whose processes it is to see (`targetContainerName`); None also where that does not run.
+        target: Option<ContainerId>,
     },
     /// Start a made container. Answer `Outcome::Unit`.
     StartContainer {

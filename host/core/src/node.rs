@@ -240,7 +240,7 @@ impl Node {
             id.0 <= *last || flights.iter().any(|(id, flight)| id.0 <= *last && flight.pod.as_ref() == Some(uid))
         });
         for (uid, summary) in &listing.pods {
-            let worker = self.worker_for(uid, now, None);
+            let worker = self.worker_for(uid, now, Some((&summary.namespace, &summary.name)));
             if id > worker.stale_up_to && worker.summary != *summary {
                 worker.summary = summary.clone();
                 worker.hinted = true;

@@ -17,6 +17,10 @@ pub struct Listing {
 /// One pod in a [`Listing`]: enough to see that something changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
+    /// Name from the runtime's labels; empty where they have none.
+    pub name: String,
+    /// `metadata.namespace`, likewise.
+    pub namespace: String,
     /// Sandboxes by id.
     pub sandboxes: BTreeMap<SandboxId, SandboxState>,
     /// Containers by id.
@@ -60,6 +64,8 @@ impl Observed {
     /// States only, as a relist would give them.
     pub fn summary(&self) -> Summary {
         Summary {
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
             sandboxes: self.sandboxes.iter().map(|s| (s.id.clone(), s.state)).collect(),
             containers: self.containers.iter().map(|c| (c.id.clone(), c.state)).collect(),
         }

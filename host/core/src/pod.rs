@@ -91,6 +91,15 @@ impl Pod {
         format!("{}_{}", self.name, self.namespace)
     }
 
+    /// Name of the container whose processes an ephemeral one asks to see.
+    pub fn target_of(&self, container: &Container) -> Option<&str> {
+        if container.kind != ContainerKind::Ephemeral {
+            return None;
+        }
+        let ephemeral = self.object.spec.as_ref()?.ephemeral_containers.as_ref()?.get(container.index)?;
+        ephemeral.target_container_name.as_deref().filter(|target| !target.is_empty())
+    }
+
     /// Declared by this node rather than by the API.
     pub fn is_static(&self) -> bool {
         self.source != Source::Api

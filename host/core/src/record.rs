@@ -36,7 +36,7 @@ pub struct PodRecord {
     /// By container.
     #[serde(default)]
     pub containers: BTreeMap<ContainerName, ContainerRecord>,
-    /// The resources that it runs with, where its spec has come to name others: see `pod::allocated`.
+    /// The resources that it was let in with: see `pod::allocated`.
     #[serde(default)]
     pub allocated: Option<k8s_openapi::serde_json::Value>,
 }
@@ -56,6 +56,11 @@ impl PodRecord {
             containers: BTreeMap::new(),
             allocated: None,
         }
+    }
+
+    /// Whether the pod was turned away.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.cause == StopCause::Rejected)
     }
 }
 

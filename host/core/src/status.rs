@@ -68,15 +68,16 @@ pub struct Inputs<'a> {
     pub sandbox_ready: bool,
     /// Every container of the pod has ended for good.
     pub stopped: bool,
+    /// The resources that the spec has come to name are not given, and why.
+    pub not_given: Option<&'static str>,
     /// For conditions that change.
     pub now: Wall,
 }
 
 /// The end of a pod that was never let in: nothing of it has run here, so there is nothing else to tell.
 fn turned_away<'a>(inputs: &Inputs<'a>) -> Option<&'a End> {
-    let rejected = inputs.record.stop.as_ref().is_some_and(|stop| stop.cause == StopCause::Rejected);
     let empty = inputs.observed.is_none_or(|have| have.containers.is_empty());
-    inputs.record.end.as_ref().filter(|_| rejected && empty)
+    inputs.record.end.as_ref().filter(|_| inputs.record.was_refused() && empty)
 }
 
 /// The pod's status.

@@ -33,5 +33,5 @@ pub use polylet_proto::json as message_json;
 pub use signal::signal_names;
 pub use translate::{
     ContainerInputs, NodeContext, ResolvConf, Swap, TranslateError, Translated, container_config, env_files, exec_probe_command,
-    has_own_users, hostname, page_size_name, sandbox_config, spec_container, sub_paths, target_of, volume_files,
+    has_own_users, hostname, page_size_name, sandbox_config, spec_container, sub_paths, volume_files,
 };

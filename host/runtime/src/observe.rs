@@ -31,13 +31,19 @@ pub async fn list(client: &Client) -> Result<Listing, CallError> {
     for sandbox in sandboxes {
         let state = sandbox_state(sandbox.state);
         if let Some(uid) = sandbox.labels.get(key::POD_UID) {
-            pods.entry(uid.as_str().into()).or_default().sandboxes.insert(sandbox.id.into(), state);
+            let pod = pods.entry(uid.as_str().into()).or_default();
+            (pod.namespace, pod.name) = names(&sandbox.labels);
+            pod.sandboxes.insert(sandbox.id.into(), state);
         }
     }
     for container in containers {
         let state = container_state(container.state);
         if let Some(uid) = container.labels.get(key::POD_UID) {
-            pods.entry(uid.as_str().into()).or_default().containers.insert(container.id.into(), state);
+            let pod = pods.entry(uid.as_str().into()).or_default();
+            if pod.sandboxes.is_empty() && pod.containers.is_empty() {
+                (pod.namespace, pod.name) = names(&container.labels);
+            }
+            pod.containers.insert(container.id.into(), state);
         }
     }
     Ok(Listing { pods })
@@ -55,8 +61,8 @@ pub async fn observe(client: &Client, uid: &PodUid) -> Result<Observed, CallErro
     )
     .map_err(core_error)?;
     let named = listed_sandboxes.last().map(|s| &s.labels).or(listed_containers.first().map(|c| &c.labels));
-    let label = |name: &str| named.and_then(|labels| labels.get(name)).cloned().unwrap_or_default();
-    let mut observed = Observed { name: label(key::POD_NAME), namespace: label(key::POD_NAMESPACE), ..Observed::default() };
+    let (namespace, name) = named.map(names).unwrap_or_default();
+    let mut observed = Observed { name, namespace, ..Observed::default() };
     // All statuses are asked for at once: one after the other, a pod of many containers would be known that much later.
     let mut statuses = JoinSet::new();
     for listed in listed_sandboxes {
@@ -79,6 +85,12 @@ pub async fn observe(client: &Client, uid: &PodUid) -> Result<Observed, CallErro
     observed.sandboxes.sort_by(|a, b| (b.attempt, b.created, &b.id).cmp(&(a.attempt, a.created, &a.id)));
     observed.containers.sort_by(|a, b| (b.attempt, b.created, &b.id).cmp(&(a.attempt, a.created, &a.id)));
     Ok(observed)
+}
+
+/// Namespace and name of the pod.
+fn names(labels: &BTreeMap<String, String>) -> (String, String) {
+    let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
+    (label(key::POD_NAMESPACE), label(key::POD_NAME))
 }
 
 /// A look that did not come to its end: nothing is known of the pod, and the next look may be luckier.

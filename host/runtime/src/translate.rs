@@ -132,7 +132,7 @@ pub struct ContainerInputs<'a> {
     pub env_files: &'a EnvFiles,
     /// The ids of the pod's user namespace; None: the pod has none of its own.
     pub user_namespace: Option<IdRange>,
-    /// The runtime's id of the container whose processes an ephemeral container is to see, see [`target_of`].
+    /// The runtime's id of the container whose processes an ephemeral container is to see; None where it does not run.
     pub target: Option<&'a str>,
 }
 
@@ -159,15 +159,6 @@ pub fn spec_container<'a>(pod: &'a Pod, container: &Container) -> Option<Cow<'a,
         ContainerKind::Ephemeral => spec.ephemeral_containers.as_ref()?.get(container.index).map(|c| Cow::Owned(plain(c))),
     };
     found.filter(|found| found.name == container.name.as_str())
-}
-
-/// The name of the container whose processes an ephemeral container asks to see: for [`ContainerInputs::target`].
-pub fn target_of<'a>(pod: &'a Pod, container: &Container) -> Option<&'a str> {
-    if container.kind != ContainerKind::Ephemeral {
-        return None;
-    }
-    let ephemeral = pod.object.spec.as_ref()?.ephemeral_containers.as_ref()?.get(container.index)?;
-    ephemeral.target_container_name.as_deref().filter(|target| !target.is_empty())
 }
 
 fn plain(c: &v1::EphemeralContainer) -> v1::Container {

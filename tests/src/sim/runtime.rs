@@ -39,13 +39,17 @@ pub(crate) struct Runtime {
 impl Runtime {
     pub(crate) fn listing(&self) -> Listing {
         let mut listing = Listing::default();
-        for (uid, _, sandbox) in &self.sandboxes {
+        for (uid, name, sandbox) in &self.sandboxes {
             let summary = listing.pods.entry(uid.clone()).or_default();
+            summary.name.clone_from(name);
             summary.sandboxes.insert(sandbox.id.clone(), sandbox.state);
         }
         for live in &self.containers {
             let summary = listing.pods.entry(live.uid.clone()).or_default();
             summary.containers.insert(live.seen.id.clone(), self.shown(&live.seen).state);
+        }
+        for summary in listing.pods.values_mut() {
+            "default".clone_into(&mut summary.namespace);
         }
         listing
     }

@@ -205,8 +205,9 @@ pub(super) fn apps(
             }
             ContainerState::Running => {
                 let found = health(&attempt.id);
-                // One that its probe ends for good does not keep the pod.
-                kept |= !(here && never && attempt.hash == container.hash && (found.unhealthy || found.not_started));
+                // One that its probe ends for good does not keep the pod; by which code it ends, and what a rule says to that, shows later.
+                let for_good = never && container.restart_rules.is_empty();
+                kept |= !(here && for_good && attempt.hash == container.hash && (found.unhealthy || found.not_started));
                 if !here {
                     // Being stopped: see `strays`.
                 } else if attempt.hash != container.hash {

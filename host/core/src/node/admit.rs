@@ -1,11 +1,13 @@
 //! Admission: whether a declared pod may begin here. What runs already comes first, then the pod that was created first.
 //!
 //! **Invariant:** two pods of one name never run together; the later one waits until the earlier one has let go.
-//! **Invariant:** a pod is turned away only for what others hold that have been looked at: that is for good.
+//! **Invariant:** a pod is turned away only for what others hold that are declared and have been looked at: that is for good.
+
+use std::sync::Arc;
 
 use crate::effect::{Effect, StopCause};
 use crate::id::PodUid;
-use crate::pod::{HostPort, Pod};
+use crate::pod::{HostPort, Pod, allocated};
 use crate::record::{End, Stop};
 use crate::time::Now;
 
@@ -48,57 +50,60 @@ impl Node {
         // What runs already was let in by somebody before.
         let adopted = !worker.summary.containers.is_empty();
         let rejection = if adopted { None } else { self.rejection(uid, &pod) };
-        if rejection.is_some() && !self.others(uid).all(|other| other.seen.is_some()) {
+        // What nobody declares so far may go as soon as all sources are heard.
+        let stays = |other: &Worker| other.seen.is_some() && self.desired.get(&other.uid).is_some();
+        if rejection.is_some() && !self.others(uid).all(stays) {
             return;
         }
         self.dirty.insert(uid.clone());
         let Some(worker) = self.workers.get_mut(uid) else { return };
-        worker.pod = Some(pod);
         worker.status_due = true;
         let Some(Rejection { reason, message }) = rejection else {
+            worker.record.allocated = Some(allocated::resources(&pod));
+            worker.pod = Some(pod);
             worker.life = Life::Running;
             self.count_running();
             return;
         };
+        worker.pod = Some(pod);
         let full = format!("Pod was rejected: {message}");
         worker.record.end = Some(End { succeeded: false, reason: Some(reason.into()), message: Some(full) });
         worker.record.stop = Some(Stop { cause: StopCause::Rejected, grace_seconds: 1, since: now.wall });
         worker.life = Life::Stopping;
-        let mut worker = self.workers.remove(uid);
-        if let Some(worker) = &worker {
+        if let Some(worker) = self.workers.remove(uid) {
             self.with_cx(now, out, |cx| worker.say(cx, None, true, reason, message));
-        }
-        if let Some(worker) = worker.take() {
             self.workers.insert(uid.clone(), worker);
         }
     }
 
     fn name_is_taken(&self, uid: &PodUid, pod: &Pod) -> bool {
         let same = |w: &Worker| w.record.name == pod.name && w.record.namespace == pod.namespace;
-        // What nobody declares and runs all the same is of a source that has not been heard, or is about to be ended; whose it is, shows
-        // only a look at it.
+        // What nobody declares and runs all the same is of a source that has not been heard, or is about to be ended.
         let may_be_declared = |other: &PodUid, w: &Worker| {
             let may_run = !let_go(w) && w.last_seen().is_none_or(|have| !have.is_empty());
-            let is_it = same(w) || !self.shared.heard && w.record.name.is_empty();
-            may_run && is_it && self.desired.get(other).is_none()
+            may_run && same(w) && self.desired.get(other).is_none()
         };
         let holds = |w: &Worker| same(w) && w.life != Life::Queued && !let_go(w);
         self.workers.iter().any(|(other, w)| other != uid && (holds(w) || may_be_declared(other, w)))
     }
 
-    /// Those that hold a share of the node beside this one. One that nobody declares any more gives its share up at once, as upstream: what
-    /// takes its place need not wait for its end.
+    /// Those that hold a share of the node beside this one. Once all sources are heard, one that nobody declares gives its share up at
+    /// once, as upstream: what takes its place need not wait for its end.
     fn others(&self, uid: &PodUid) -> impl Iterator<Item = &Worker> {
         let declared = |other: &PodUid| !self.shared.heard || self.desired.get(other).is_some();
-        let refused = |w: &Worker| w.record.stop.as_ref().is_some_and(|stop| stop.cause == StopCause::Rejected);
-        let holds = move |w: &Worker| matches!(w.life, Life::Running | Life::Stopping) && !refused(w);
+        let holds = |w: &Worker| matches!(w.life, Life::Running | Life::Stopping) && !w.record.was_refused();
         self.workers.iter().filter(move |(other, w)| *other != uid && holds(w) && declared(other)).map(|(_, w)| w)
+    }
+
+    /// The pod that a worker stands for. One that an earlier life of the agent let in may not have been looked at in this one.
+    fn pod_of(&self, worker: &Worker) -> Option<Arc<Pod>> {
+        worker.pod.clone().or_else(|| Some(worker.as_given(self.desired.get(&worker.uid)?)))
     }
 
     /// The first reason not to let it in: what the node has too little of, ports that are taken, a profile that cannot be enforced.
     fn rejection(&self, uid: &PodUid, pod: &Pod) -> Option<Rejection> {
         let config = &self.shared.config;
-        let others: Vec<&Pod> = self.others(uid).filter_map(|w| w.pod.as_deref()).collect();
+        let others: Vec<Arc<Pod>> = self.others(uid).filter_map(|w| self.pod_of(w)).collect();
         let max = u64::from(config.max_pods);
         let count = others.len() as u64;
         if count + 1 > max {

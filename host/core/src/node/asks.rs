@@ -232,10 +232,9 @@ impl Worker {
         let Some(record) = self.record.containers.get(&container.name).filter(|c| c.owed.as_ref() == Some(of)) else {
             return true;
         };
-        let before = record.before();
-        before.is_some_and(|end| {
-            default_delay(Some(entry), &entry.key, Wall(end.at), &cx.config().restart) > cx.now.wall.since(Wall(end.at))
-        })
+        let Some((before, kill)) = record.before().zip(record.history.last()) else { return false };
+        let wait = default_delay(Some(entry), &entry.key, Wall(before.at), &cx.config().restart);
+        wait > Wall(kill.at).since(Wall(before.at))
     }
 
     /// Asks when something that must happen before a container can run is tried again.
@@ -318,11 +317,18 @@ impl Worker {
         for container in self.ask_again_for_images() {
             self.ask_about_failure(cx, &container, Cause::ImagePullFailed);
         }
-        if self.hold.is_some()
-            && let Some(first) = pod.init_containers().chain(pod.app_containers()).next()
+        if let Some(first) = pod.init_containers().chain(pod.app_containers()).next()
+            && self.waits_for_a_sandbox(cx, first)
         {
             self.ask_about_failure(cx, first, Cause::SandboxFailed);
         }
+    }
+
+    /// Whether what is held is held for a sandbox that failed, rather than for what is made ready before it or put away after it.
+    fn waits_for_a_sandbox(&self, cx: &Cx<'_>, first: &Container) -> bool {
+        let (key, _) = failure_backoff(cx, first, Cause::SandboxFailed);
+        let lasts = |entry: &Backoff| cx.now.wall.since(entry.updated) < Duration::from_millis(entry.delay);
+        self.hold.is_some_and(|until| until > cx.now.mono) && self.pull_backoff.get(&key).is_some_and(lasts)
     }
 
     /// An answer arrived.

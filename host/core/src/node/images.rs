@@ -1,6 +1,6 @@
 //! The image lane of each container, and of each image that it mounts: look, pull, or wait out the backoff. Pulls go through the node's queue, beside everything else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::effect::{Act, Count, Effect};
@@ -203,14 +203,18 @@ impl Worker {
         self.ask_after_failure(cx, &want.spec, Cause::ImagePullFailed);
     }
 
-    /// The policy has said when to pull again.
+    /// The policy has said when to pull again what this container could not have, for whichever of the pod's containers that is.
     pub(super) fn pull_later(&mut self, cx: &mut Cx<'_>, container: &Container, delay: Duration) {
-        let asking = self.pulls.iter().filter(|(key, _)| key.container == container.name).filter_map(|(key, pull)| match pull {
-            Pull::Asking(failure) => Some((key.clone(), failure.clone())),
+        let Some(pod) = self.pod.clone() else { return };
+        let asking = self.pulls.iter().filter_map(|(key, pull)| match pull {
+            Pull::Asking(failure) => Some((Wanted::find(&pod, key)?, failure.clone())),
             _ => None,
         });
-        for (key, failure) in asking.collect::<Vec<_>>() {
-            let Some(want) = self.pod.as_ref().and_then(|pod| Wanted::find(pod, &key)) else { continue };
+        let asking: Vec<(Wanted, PullFailure)> = asking.collect();
+        let its_own = |want: &&Wanted| want.key.container == container.name;
+        let images: BTreeSet<String> =
+            asking.iter().map(|(want, _)| want).filter(its_own).map(|w| w.spec.image.clone()).collect();
+        for (want, failure) in asking.into_iter().filter(|(want, _)| images.contains(&want.spec.image)) {
             self.wait_for_image(cx, &want, cx.now.mono + delay, failure);
         }
     }
@@ -224,7 +228,7 @@ impl Worker {
         self.pulls.insert(want.key.clone(), Pull::Backoff { until, after: Some(failure) });
     }
 
-    /// Policies changed: of each image that a failed pull made wait, it is asked anew when to pull it. The containers concerned.
+    /// Policies changed: of each image that a failed pull made wait, it is asked anew when to pull it. A container of each.
     pub(super) fn ask_again_for_images(&mut self) -> Vec<Container> {
         let mut asking = Vec::new();
         let waiting = self.pulls.iter().filter_map(|(key, pull)| match pull {
@@ -234,21 +238,25 @@ impl Worker {
         for (key, failure) in waiting.collect::<Vec<_>>() {
             let Some(want) = self.pod.as_ref().and_then(|pod| Wanted::find(pod, &key)) else { continue };
             self.pulls.insert(key, Pull::Asking(failure));
-            asking.push(want.spec);
+            // Its containers wait together.
+            if asking.iter().all(|other: &Container| other.image != want.spec.image) {
+                asking.push(want.spec);
+            }
         }
         asking
     }
 
-    /// The wait for an image is the pod's, whichever of its containers has seen the pull fail.
-    fn shared_wait(&self, cx: &Cx<'_>, want: &Wanted) -> Option<(Mono, PullFailure)> {
+    /// The wait for an image is the pod's, whichever of its containers has seen the pull fail; so is the question how long it is.
+    fn shared_wait(&self, cx: &Cx<'_>, want: &Wanted) -> Option<Pull> {
         let pod = self.pod.as_ref()?;
-        self.pulls.iter().find_map(|(key, pull)| match pull {
-            Pull::Backoff { until, after: Some(failure) } if *until > cx.now.mono && *key != want.key => {
-                let same = Wanted::find(pod, key).is_some_and(|other| other.spec.image == want.spec.image);
-                same.then(|| (*until, failure.clone()))
-            }
-            _ => None,
-        })
+        let waits = |pull: &Pull| match pull {
+            Pull::Backoff { until, after } => *until > cx.now.mono && after.is_some(),
+            Pull::Asking(_) => true,
+            _ => false,
+        };
+        let same =
+            |key: &ImageKey| *key != want.key && Wanted::find(pod, key).is_some_and(|other| other.spec.image == want.spec.image);
+        self.pulls.iter().find(|(key, pull)| waits(pull) && same(key)).map(|(_, pull)| pull.clone())
     }
 
     fn queue_pull(&mut self, cx: &mut Cx<'_>, want: &Wanted) {
@@ -273,9 +281,16 @@ impl Worker {
             return;
         };
         cx.shared.pulls.queue.pop_front();
-        if let Some((until, failure)) = self.shared_wait(cx, want) {
-            self.wait_for_image(cx, want, until, failure);
-            return self.next_pull(cx);
+        match self.shared_wait(cx, want) {
+            Some(Pull::Backoff { until, after: Some(failure) }) => {
+                self.wait_for_image(cx, want, until, failure);
+                return self.next_pull(cx);
+            }
+            Some(asking) => {
+                self.pulls.insert(want.key.clone(), asking);
+                return self.next_pull(cx);
+            }
+            None => {}
         }
         self.say(cx, Some(&want.key.container), false, "Pulling", format!("Pulling image \"{}\"", want.spec.image_as_written));
         let (rate, now) = (cx.config().pull_rate, cx.now.mono);

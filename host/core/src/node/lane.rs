@@ -7,7 +7,7 @@ use crate::decide::{From, Run, Start};
 use crate::effect::{Act, StopCause};
 use crate::event::{CallError, CallErrorKind, Outcome};
 use crate::id::{ContainerId, ContainerName, EffectId};
-use crate::observed::ContainerState;
+use crate::observed::{Container as Attempt, ContainerState};
 use crate::pod::{Container, ContainerKind, Pod};
 use crate::question::qos::Placement;
 use crate::question::restart::Cause;
@@ -184,6 +184,8 @@ impl Worker {
             };
             let (Some(sandbox), Place::Given(placement)) = (run.sandbox.clone(), &self.place) else { return };
             let (placement, attempt, ips) = (placement.clone(), self.next_attempt(&container.name), self.ips(cx));
+            let runs = |attempt: &&Attempt| attempt.state == ContainerState::Running;
+            let target = pod.target_of(container).and_then(|name| self.last_seen()?.of(name).find(runs)).map(|c| c.id.clone());
             self.step_backoff(cx, container, start);
             self.forget_images(&container.name);
             let act = Act::CreateContainer {
@@ -195,6 +197,7 @@ impl Worker {
                 mounted_images,
                 ips,
                 placement,
+                target,
             };
             self.begin(cx, What::Create(container.name.clone()), act, false);
             return;
@@ -254,7 +257,6 @@ impl Worker {
         self.restarts.remove(&container.name);
         let key = backoff_key(container);
         let record = self.remembered(&container.name);
-        record.owed = None;
         if let Some(finished) = finished {
             record.backoff = Some(advance(record.backoff.as_ref(), &key, finished, now, &bounds));
         }

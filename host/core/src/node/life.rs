@@ -75,8 +75,12 @@ impl Worker {
         After::Keep
     }
 
-    /// What is done and said since `begun` rests on what is remembered: the record goes first.
+    /// What is done and said since `begun` rests on what is remembered: the record goes first. Of a pod that waits to be let in nothing is:
+    /// the next life of the agent would take it for one that runs.
     pub(super) fn remember(&mut self, cx: &mut Cx<'_>, begun: usize) {
+        if self.life == Life::Queued {
+            return;
+        }
         if let Some(record) = changed(&mut self.stored, &self.record) {
             cx.out.insert(begun, Effect::Remember(record));
         }
@@ -89,8 +93,9 @@ impl Worker {
             Some(_) if self.record.stop.as_ref().is_some_and(|s| is_removal(s.cause)) => {}
             Some(pod) => {
                 if self.declared.as_ref() != Some(pod) {
-                    self.declared = Some(pod.clone());
-                    let pod = self.with_what_it_was_given(cx, pod);
+                    let before = self.declared.replace(pod.clone());
+                    self.say_what_is_not_given(cx, before.as_deref(), pod);
+                    let pod = self.as_given(pod);
                     let fields = |pod: &Arc<Pod>| (pod.labels.clone(), pod.annotations.clone());
                     self.files_due |= self.pod.as_ref().map(fields) != Some(fields(&pod));
                     if let Some(before) = self.pod.replace(pod.clone()) {
@@ -125,22 +130,25 @@ impl Worker {
         After::Keep
     }
 
-    /// The pod as it is to run: with the resources that it was let in with. That others are wanted is told.
-    fn with_what_it_was_given(&mut self, cx: &mut Cx<'_>, pod: &Arc<Pod>) -> Arc<Pod> {
-        let kept = self.record.allocated.clone();
-        let Some(given) = kept.or_else(|| self.pod.as_ref().map(|pod| allocated::resources(pod))) else { return pod.clone() };
-        let Ok(runs) = allocated::with_resources(pod, &given) else { return pod.clone() };
-        let wanted = allocated::resources(pod);
-        if allocated::resources(&runs) == wanted {
-            self.record.allocated = None;
+    /// The pod as it is to run: with the resources that it was let in with.
+    pub(super) fn as_given(&self, pod: &Arc<Pod>) -> Arc<Pod> {
+        let Some(given) = self.record.allocated.as_ref().filter(|given| **given != allocated::resources(pod)) else {
             return pod.clone();
+        };
+        allocated::with_resources(pod, given).map_or_else(|_| pod.clone(), Arc::new)
+    }
+
+    /// Why the pod does not run with the resources that it is declared with, where it does not.
+    fn not_given(&self) -> Option<&'static str> {
+        let (declared, runs) = (self.declared.as_ref()?, self.pod.as_ref()?);
+        allocated::infeasible(declared, runs)
+    }
+
+    fn say_what_is_not_given(&self, cx: &mut Cx<'_>, before: Option<&Pod>, pod: &Arc<Pod>) {
+        let known = before.is_some_and(|before| allocated::resources(before) == allocated::resources(pod));
+        if let Some(why) = allocated::infeasible(pod, &self.as_given(pod)).filter(|_| !known && self.life <= Life::Running) {
+            self.say(cx, None, true, "ResizeInfeasible", allocated::message("Infeasible", pod, why));
         }
-        self.record.allocated = Some(given);
-        if self.life <= Life::Running {
-            let text = format!("Pod resize Infeasible: {wanted}: {}", allocated::INFEASIBLE);
-            self.say(cx, None, true, "ResizeInfeasible", text);
-        }
-        Arc::new(runs)
     }
 
     /// Waits that belong to another image or to other resources are over: see [`backoff_key`].
@@ -475,6 +483,12 @@ impl Worker {
         let never_started: Vec<ContainerId> =
             have.containers.iter().filter(|c| c.state == ContainerState::Created).map(|c| c.id.clone()).collect();
         self.remove(cx, &never_started, false);
+        if self.record.stop.as_ref().is_some_and(|stop| is_eviction(stop.cause)) {
+            // What its containers have written may be what the node was short of.
+            let dead: Vec<ContainerId> =
+                have.containers.iter().filter(|c| c.state == ContainerState::Exited).map(|c| c.id.clone()).collect();
+            self.remove(cx, &dead, false);
+        }
         self.sweep(cx, &have);
     }
 
@@ -556,6 +570,10 @@ impl Worker {
             });
             entry.probes = None;
         }
+        for (name, record) in &mut self.record.containers {
+            // It has been followed by another attempt.
+            record.owed.take_if(|owed| have.newest(name.as_str()).is_none_or(|newest| newest.id != *owed));
+        }
         let to_be_noted = |id: &ContainerId| have.containers.iter().any(|c| c.id == *id && c.state != ContainerState::Exited);
         self.ended.retain(|id, _| to_be_noted(id));
         self.stopped_sandboxes.retain(|id| have.sandboxes.iter().any(|s| s.id == *id));
@@ -613,6 +631,7 @@ impl Worker {
             config: cx.config(),
             sandbox_ready,
             stopped: self.life >= Life::Cleaning,
+            not_given: self.not_given(),
             now: cx.now.wall,
         }))
     }

@@ -200,7 +200,7 @@ impl Worker {
     pub(super) fn new(uid: PodUid, mut record: PodRecord, stored: bool, last_id: u64) -> Self {
         let before = record.clone();
         // A pod that was turned away is let in, or turned away, by each life of the agent anew.
-        let refused = record.stop.as_ref().is_some_and(|stop| stop.cause == StopCause::Rejected);
+        let refused = record.was_refused();
         if refused {
             (record.stop, record.end, record.over) = (None, None, false);
         }

@@ -8,8 +8,38 @@ use k8s_openapi::serde_json::{self, Value, json};
 
 use super::{Pod, PodError};
 
-/// Why other resources are not given: upstream's words of a node that cannot.
-pub(crate) const INFEASIBLE: &str = "InPlacePodVerticalScaling is disabled";
+/// Why a pod does not run with the resources that it is declared with, in upstream's words of a node that cannot; None where it does.
+pub(crate) fn infeasible(declared: &Pod, runs: &Pod) -> Option<&'static str> {
+    let (wanted, given) = (resources(declared), resources(runs));
+    if wanted["containers"] != given["containers"] {
+        Some("InPlacePodVerticalScaling is disabled")
+    } else if wanted != given {
+        Some("InPlacePodLevelResourcesVerticalScaling is disabled")
+    } else {
+        None
+    }
+}
+
+/// The message of an event about a change of resources, in upstream's form.
+pub(crate) fn message(what: &str, pod: &Pod, error: &str) -> String {
+    let spec = pod.object.spec.as_ref();
+    let list = |containers: Option<&Vec<v1::Container>>| -> Vec<Value> {
+        let named = |c: &v1::Container| json!({"name": c.name, "resources": c.resources.clone().unwrap_or_default()});
+        containers.into_iter().flatten().map(named).collect()
+    };
+    let mut told = serde_json::Map::new();
+    for (field, containers) in [
+        ("initContainers", list(spec.and_then(|spec| spec.init_containers.as_ref()))),
+        ("containers", list(spec.map(|spec| &spec.containers))),
+    ] {
+        if !containers.is_empty() {
+            told.insert(field.into(), containers.into());
+        }
+    }
+    told.insert("generation".into(), pod.generation.unwrap_or_default().into());
+    told.insert("error".into(), error.into());
+    format!("Pod resize {what}: {}", Value::Object(told))
+}
 
 /// The resources of a spec: `{"containers": {NAME: …}, "pod": …}`, in the API's terms. Names are unique within a pod.
 pub(crate) fn resources(pod: &Pod) -> Value {
@@ -20,7 +50,8 @@ pub(crate) fn resources(pod: &Pod) -> Value {
     json!({"containers": containers, "pod": spec.map(|spec| of(&spec.resources))})
 }
 
-/// The pod with these resources in place of its own; containers that they do not name keep theirs. Err: what was kept is no such value.
+/// The pod with these resources in place of its own; containers that they do not name keep theirs, and what is no such value is none.
+/// Err: they make no pod.
 pub(crate) fn with_resources(pod: &Pod, given: &Value) -> Result<Pod, PodError> {
     let mut object = (*pod.object).clone();
     let read = |value: &Value| serde_json::from_value::<Option<v1::ResourceRequirements>>(value.clone()).unwrap_or_default();

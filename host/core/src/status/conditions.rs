@@ -199,10 +199,9 @@ fn restarting(cx: &Cx<'_>, phase: Phase) -> Option<v1::PodCondition> {
 
 /// Other resources are wanted than those that the pod runs with, which it keeps.
 fn resize_pending(cx: &Cx<'_>, phase: Phase) -> Option<v1::PodCondition> {
-    let pending = cx.inputs.record.allocated.is_some() && !phase.is_terminal();
-    let message = Some(crate::pod::allocated::INFEASIBLE.to_owned());
-    let verdict = Verdict { holds: true, reason: Some("Infeasible"), message };
-    pending.then(|| verdict.into_condition(cx, "PodResizePending"))
+    let why = cx.inputs.not_given.filter(|_| !phase.is_terminal())?;
+    let verdict = Verdict { holds: true, reason: Some("Infeasible"), message: Some(why.to_owned()) };
+    Some(verdict.into_condition(cx, "PodResizePending"))
 }
 
 fn restart_all_begun(cx: &Cx<'_>) -> bool {

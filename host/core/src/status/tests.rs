@@ -121,6 +121,7 @@ impl World {
             config: &self.config,
             sandbox_ready: self.have.as_ref().is_some_and(|have| !have.sandboxes.is_empty()),
             stopped: self.stopped,
+            not_given: None,
             now: self.now,
         })
     }

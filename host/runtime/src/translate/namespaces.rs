@@ -4,7 +4,7 @@ use polylet_core::pod::Pod;
 use polylet_core::userns::IdRange;
 use polylet_proto::cri::{IdMapping, NamespaceMode, NamespaceOption, UserNamespace};
 
-use super::{ContainerInputs, NodeContext, TranslateError, target_of};
+use super::{ContainerInputs, NodeContext, TranslateError};
 
 /// Those of the sandbox.
 pub(super) fn of_pod(pod: &Pod, node: &NodeContext, users: Option<IdRange>) -> Result<NamespaceOption, TranslateError> {
@@ -44,7 +44,7 @@ pub(super) fn mappings(users: Option<IdRange>) -> Vec<IdMapping> {
 pub(super) fn of_container(node: &NodeContext, inputs: &ContainerInputs<'_>) -> Result<NamespaceOption, TranslateError> {
     let mut options = of_pod(inputs.pod, node, inputs.user_namespace)?;
     if options.pid() == NamespaceMode::Container
-        && let Some(target) = target_of(inputs.pod, inputs.container)
+        && let Some(target) = inputs.pod.target_of(inputs.container)
     {
         let missing = || TranslateError::NoTarget { target: target.to_owned() };
         options.target_id = inputs.target.ok_or_else(missing)?.to_owned();
