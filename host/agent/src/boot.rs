@@ -76,7 +76,7 @@ pub async fn boot(settings: &Settings, metrics: &Arc<Metrics>) -> anyhow::Result
 
 /// What can refuse comes first. Up to there nothing is made but the agent's own files: the locks, which need their directories (the root
 /// directory is one), then what of the store, of the policies' cache and of the socket lies in it. What comes then changes the machine,
-/// and only the kernel can still refuse it: nobody knows whether it will before it is asked.
+/// and what still refuses it, the kernel or a file in the place of a directory, is known only by trying.
 async fn boot_on(settings: &Settings, metrics: &Arc<Metrics>, kernel: &Path) -> anyhow::Result<Booted> {
     let Machine { machine, storage, version, cgroups, tunables } = look_at_machine(settings, kernel)?;
     // It is read again for each sandbox: a node whose file is bad from the beginning says so at once.

@@ -14,7 +14,7 @@ use polylet_core::question::qos::Placement;
 use polylet_core::question::{Answer, NodeFacts};
 use polylet_core::record::PodRecord;
 use polylet_core::volume::EnvFiles;
-use polylet_machine::cgroup::{LimitOptions, Version, pod_limits};
+use polylet_machine::cgroup::{Hierarchies, LimitOptions, Version, pod_limits};
 use polylet_machine::facts::{self, MachineFacts};
 use polylet_machine::volume;
 use polylet_runtime::cri::{ContainerConfig, PodSandboxConfig};
@@ -108,7 +108,8 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     let placement = answer.placement;
     let options =
         LimitOptions { cpu_quota: settings.cpu_quota, cpu_period_us: settings.cpu_period_us, pids: settings.pids_limit };
-    let cgroups = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() { Version::V2 } else { Version::V1 };
+    // A machine without any runs no node: what one of today would write, then.
+    let cgroups = Hierarchies::find().map_or(Version::V2, |found| found.version());
     let page_sizes: Vec<u64> = machine.huge_pages.keys().copied().collect();
     let cgroup = settings.cgroups_per_qos.then(|| pod_limits(&pod, &placement, &options).files(cgroups, &page_sizes));
     let parent = cgroup_parent(&settings.cgroup_root, settings.cgroups_per_qos, &pod, placement.tier);

@@ -325,7 +325,7 @@ impl Agent {
             Asked::Pods(reply) => drop(reply.send(self.node.views(now))),
             Asked::Object(uid, reply) => drop(reply.send(self.node.object(&uid))),
             Asked::Declared(reply) => drop(reply.send(self.node.declared())),
-            Asked::Node(reply) => drop(reply.send((self.node.node_view(), self.node.last_sample().cloned()))),
+            Asked::Node(reply) => drop(reply.send((self.node.node_view(now), self.node.last_sample().cloned()))),
             Asked::Ladder(reply) => drop(reply.send(self.node.ladder_view(now))),
         }
     }

@@ -79,6 +79,8 @@ struct Relist {
     /// A hint has come since the last gap, so hints do arrive: the list is only a safety net.
     hints_arrive: bool,
     heard: bool,
+    /// When a list last came.
+    last: Mono,
 }
 
 impl Node {
@@ -234,6 +236,7 @@ impl Node {
         self.shared.flights.remove(&id);
         self.relist.flight = None;
         let Ok(mut listing) = result else { return };
+        self.relist.last = now.mono;
         self.leave_out_what_is_gone(id, &mut listing, out);
         let flights = &self.shared.flights;
         self.forgotten.retain(|uid, last| {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1;
 use serde::{Deserialize, Serialize};
@@ -11,10 +12,14 @@ use crate::id::PodUid;
 use crate::observed::ContainerState;
 use crate::pod::{ContainerKind, ProbeKind};
 use crate::question::Hook;
-use crate::time::millis;
+use crate::restart::go_duration;
+use crate::time::{Mono, millis};
 
 use super::Node;
 use super::worker::{RestartState, Worker};
+
+/// A node whose runtime has not listed its pods for so long is not ready.
+const LIST_OVERDUE: Duration = Duration::from_secs(180);
 
 /// One pod, for people and tools.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,12 +107,12 @@ pub struct RungView {
 
 impl Node {
     /// One pod, or None when the node does not know it.
-    pub fn view(&self, uid: &PodUid, now: crate::time::Mono) -> Option<PodView> {
+    pub fn view(&self, uid: &PodUid, now: Mono) -> Option<PodView> {
         self.workers.get(uid).map(|w| w.view(now))
     }
 
     /// All pods, by namespace and name.
-    pub fn views(&self, now: crate::time::Mono) -> Vec<PodView> {
+    pub fn views(&self, now: Mono) -> Vec<PodView> {
         let mut all: Vec<PodView> = self.workers.values().map(|w| w.view(now)).collect();
         all.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         all
@@ -126,10 +131,17 @@ impl Node {
     }
 
     /// The node.
-    pub fn node_view(&self) -> NodeView {
+    pub fn node_view(&self, now: Mono) -> NodeView {
         let mut reasons = Vec::new();
         if !self.shared.runtime_up {
             reasons.push("container runtime is down".to_owned());
+        }
+        let silent = now.since(self.relist.last);
+        if !self.relist.heard {
+            reasons.push("pleg has yet to be successful".to_owned());
+        } else if silent > LIST_OVERDUE {
+            let [ago, most] = [silent, LIST_OVERDUE].map(go_duration);
+            reasons.push(format!("pleg was last seen active {ago} ago; threshold is {most}"));
         }
         if let Err(why) = &self.shared.network {
             reasons.push(why.clone());
@@ -151,7 +163,7 @@ impl Node {
     }
 
     /// The ladder of every hook, best rung first; the native one last.
-    pub fn ladder_view(&self, now: crate::time::Mono) -> Vec<RungView> {
+    pub fn ladder_view(&self, now: Mono) -> Vec<RungView> {
         let ladder = &self.shared.ladder;
         Hook::ALL
             .into_iter()
@@ -169,7 +181,7 @@ impl Node {
 }
 
 impl Worker {
-    fn view(&self, now: crate::time::Mono) -> PodView {
+    fn view(&self, now: Mono) -> PodView {
         let named = self.pod.iter().flat_map(|p| p.containers.iter().map(|c| (c.name.clone(), c.kind)));
         let containers = named
             .map(|(name, kind)| {
@@ -220,4 +232,32 @@ impl Worker {
 
 fn life(worker: &Worker) -> String {
     format!("{:?}", worker.life).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::effect::{Act, Effect};
+    use crate::event::{Event, RuntimeState};
+    use crate::observed::Listing;
+    use crate::pod::Source;
+    use crate::testing;
+    use crate::time::{Now, Wall};
+
+    #[test]
+    fn a_runtime_that_lists_nothing_any_more_makes_the_node_unready() {
+        let at = |seconds: u64| Now { wall: Wall(seconds * 1000), mono: Mono(seconds * 1000) };
+        let mut node = Node::new(Config { sources: vec![Source::File], ..testing::config() }, Vec::new(), 1, at(0));
+        let began = node.step(at(0), Event::Runtime(RuntimeState::Up { runtime: Ok(()), network: Ok(()) }));
+        let list = began.into_iter().find_map(|effect| match effect {
+            Effect::Do { id, act: Act::List } => Some(id),
+            _ => None,
+        });
+        node.step(at(0), Event::Desired { source: Source::File, pods: Vec::new() });
+        assert_eq!(node.node_view(at(0).mono).reasons, ["pleg has yet to be successful"]);
+        node.step(at(1), Event::Listed { id: list.expect("the runtime is listed"), result: Ok(Listing::default()) });
+        assert!(node.node_view(at(181).mono).ready);
+        assert_eq!(node.node_view(at(182).mono).reasons, ["pleg was last seen active 3m1s ago; threshold is 3m0s"]);
+    }
 }

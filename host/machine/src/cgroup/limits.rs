@@ -57,7 +57,7 @@ pub struct PodLimits {
 
 impl PodLimits {
     /// What a pod's new cgroup gets on a machine with these sizes of huge pages, in bytes: names of files, and what is written into each.
-    /// Where the machine lacks a controller, its files are left out.
+    /// Where the machine lacks a controller, only the others' files are written.
     pub fn files(&self, version: Version, page_sizes: &[u64]) -> BTreeMap<String, String> {
         self.values_on(page_sizes).files(version)
     }

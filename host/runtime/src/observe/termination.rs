@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use polylet_core::pod::Handler;
 use polylet_proto::cri;
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::Value;
 
@@ -112,12 +112,18 @@ fn text_of(line: &[u8]) -> Option<&[u8]> {
 /// does something when it is opened, a link to a file of the node. So it is looked at before it is opened, and no link is followed.
 fn written(path: &Path, uid: &str) -> io::Result<Vec<u8>> {
     let (base, rest) = reachable(path, uid);
-    let base = rustix::fs::openat(CWD, base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-    let found: OwnedFd = match rustix::fs::openat2(&base, rest, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), no_links) {
-        Err(Errno::LOOP) => return Ok(Vec::new()),
-        found => found?,
-    };
+    let base: OwnedFd = rustix::fs::openat(CWD, base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut found = base;
+    // Step by step: a link on the way is no directory, and one at its end no regular file.
+    for part in rest {
+        if part == ".." {
+            return Ok(Vec::new());
+        }
+        found = match rustix::fs::openat(&found, part, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOTDIR) => return Ok(Vec::new()),
+            next => next?,
+        };
+    }
     match FileType::from_raw_mode(rustix::fs::fstat(&found)?.st_mode) {
         FileType::RegularFile => {}
         FileType::Directory => return Err(Errno::ISDIR.into()),
@@ -128,8 +134,8 @@ fn written(path: &Path, uid: &str) -> io::Result<Vec<u8>> {
 }
 
 /// A path in two parts, of which containers can make links only in the second: what stands in the pod's own directory, or anywhere.
-/// The directory may well be reached by a link of the administrator's. No volume can pretend to be it: a UID is known to nobody before
-/// the volumes are.
+/// The directory may well be reached by a link of the administrator's. Only who writes a static pod's manifest, and may name any path of
+/// the node there, knows a UID before the volumes are: nobody else's can pretend to be it.
 fn reachable<'a>(path: &'a Path, uid: &str) -> (&'a Path, &'a Path) {
     let of_pod = Path::new("pods").join(uid);
     let base = path.ancestors().skip(1).filter(|_| !uid.is_empty()).filter(|base| base.ends_with(&of_pod)).last();
