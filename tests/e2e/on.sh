@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs end-to-end tests on other ground than the machine's own:
 #   on.sh containerd-2    all of them, on a current containerd and runc (lab/containerd.sh)
-#   on.sh cgroup-v2       those of limits, in a guest with cgroup v2 (lab/guest.sh)
+#   on.sh cgroup-v2       all of them, in a guest with cgroup v2 (lab/guest.sh)
+#   on.sh cgroup-v2-2     the same on a current containerd, with crun in runc's place
 # Takes POLYLET_BIN, the agent, and POLYLET_E2E_ONLY; arguments after the first are for the tests.
 set -euo pipefail
 
@@ -20,16 +21,20 @@ containerd-2)
     eval "$where"
     exec "$tests" "$@"
     ;;
-cgroup-v2)
+cgroup-v2 | cgroup-v2-2)
+    if [[ $ground == cgroup-v2-2 ]]; then
+        where=$("$lab/containerd.sh")
+        eval "$where"
+        RUNC_BIN=$(command -v crun) || { echo "on.sh: crun is missing: run tests/lab/install.sh --guest" >&2; exit 1; }
+        export RUNC_BIN
+    fi
     dir=$(mktemp -d /tmp/polylet-guest.XXXXXX)
     trap 'rm -rf "$dir"' EXIT
-    limits="basics:: restarts::out_of_memory ending::removed_means_gone eviction:: trouble::what_is_removed_comes_back"
-    export POLYLET_E2E_ONLY=${POLYLET_E2E_ONLY:-$limits}
     # Its one processor is slow: more tests at once would wait for each other.
     "$lab/guest.sh" "$dir" "$tests" --test-threads 3 "$@"
     ;;
 *)
-    sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+    sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
     exit 2
     ;;
 esac

@@ -78,7 +78,6 @@ struct Relist {
     wanted: bool,
     /// A hint has come since the last gap, so hints do arrive: the list is only a safety net.
     hints_arrive: bool,
-    heard: bool,
     /// When a list last came.
     last: Mono,
 }
@@ -109,6 +108,7 @@ impl Node {
                 node: facts,
                 sample: Arc::default(),
                 heard: desired.all_heard(),
+                listed: false,
                 runtime_up: false,
                 network: Err("network state unknown".into()),
                 removed: BTreeMap::new(),
@@ -160,7 +160,7 @@ impl Node {
                 }
             }
             Event::Listed { id, result } => self.listed(now, id, result, out),
-            Event::Observed { id, pod, result } => self.observed(now, id, &pod, result),
+            Event::Observed { id, pod, result } => self.observed(now, id, &pod, result, out),
             Event::Hint(Hint::Pod(uid)) => {
                 self.relist.hints_arrive = true;
                 self.hint(&uid);
@@ -266,8 +266,8 @@ impl Node {
             }
         }
         self.admission_due = true;
-        if !self.relist.heard {
-            self.relist.heard = true;
+        if !self.shared.listed {
+            self.shared.listed = true;
             self.dirty.extend(self.workers.keys().cloned());
         }
         self.look_while_unheard();
@@ -293,7 +293,7 @@ impl Node {
         });
     }
 
-    fn observed(&mut self, now: Now, id: EffectId, uid: &PodUid, result: Result<Observed, CallError>) {
+    fn observed(&mut self, now: Now, id: EffectId, uid: &PodUid, result: Result<Observed, CallError>, out: &mut Vec<Effect>) {
         self.shared.flights.remove(&id);
         let Some(worker) = self.workers.get_mut(uid) else { return };
         if worker.look == Some(id) {
@@ -319,9 +319,15 @@ impl Node {
                 self.admission_due |= worker.seen.is_none();
                 worker.observe(id, have);
             }
-            Err(_) => {
+            Err(error) => {
                 worker.hinted = true;
                 worker.look_not_before = now.mono + std::time::Duration::from_secs(1);
+                if self.shared.runtime_up
+                    && let Some(mut worker) = self.workers.remove(uid)
+                {
+                    self.with_cx(now, out, |cx| worker.say_that_a_look_failed(cx, &error));
+                    self.workers.insert(uid.clone(), worker);
+                }
             }
         }
         self.look_while_unheard();

@@ -18,7 +18,7 @@ mod image;
 mod parse;
 mod resources;
 
-pub use claims::HostPort;
+pub use claims::{Claim, HostPort};
 pub use image::{container_hash, is_reference, with_tag};
 pub use parse::PodError;
 pub use resources::qos_class;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::effect::StopCause;
 use crate::id::{ContainerId, ContainerName, PodUid};
+use crate::pod::Claim;
 use crate::question::{qos::Placement, restart::Termination};
 use crate::time::Wall;
 
@@ -36,6 +37,9 @@ pub struct PodRecord {
     /// By container.
     #[serde(default)]
     pub containers: BTreeMap<ContainerName, ContainerRecord>,
+    /// What it holds of the node since it was let in.
+    #[serde(default)]
+    pub claim: Option<Claim>,
     /// The resources that it was let in with: see `pod::allocated`.
     #[serde(default)]
     pub allocated: Option<k8s_openapi::serde_json::Value>,
@@ -54,6 +58,7 @@ impl PodRecord {
             over: false,
             placement: None,
             containers: BTreeMap::new(),
+            claim: None,
             allocated: None,
         }
     }
@@ -106,13 +111,15 @@ pub struct ContainerRecord {
     pub history: Vec<Termination>,
     /// Probe results of the running attempt.
     pub probes: Option<ProbeRecord>,
-    /// The last end shown as `lastState`, kept when the runtime has forgotten it.
+    /// How the newest attempt that ended did so, kept when the runtime has forgotten it.
     pub last: Option<Ended>,
+    /// How the one before it ended.
+    pub before: Option<Ended>,
 }
 
 impl ContainerRecord {
-    /// The end before the newest one.
-    pub(crate) fn before(&self) -> Option<&Termination> {
+    /// The end before the newest one, in the history.
+    pub(crate) fn end_before(&self) -> Option<&Termination> {
         self.history.iter().nth_back(1)
     }
 }

@@ -571,8 +571,9 @@ impl Stage {
             Act::PullImage { image, .. } => format!("PullImage {image}"),
             Act::Prepare { pod, .. } => format!("prepare {}", self.name(&pod.uid)),
             Act::RunSandbox { pod, attempt, .. } => format!("RunPodSandbox {} attempt {attempt}", self.name(&pod.uid)),
-            Act::CreateContainer { pod, container, attempt, .. } => {
-                format!("CreateContainer {}/{container} attempt {attempt}", self.name(&pod.uid))
+            Act::CreateContainer { pod, container, attempt, target, .. } => {
+                let beside = target.as_ref().map(|id| format!(" beside {}", self.place(id))).unwrap_or_default();
+                format!("CreateContainer {}/{container} attempt {attempt}{beside}", self.name(&pod.uid))
             }
             Act::StartContainer { pod, container, .. } => format!("StartContainer {}/{container}", self.name(&pod.uid)),
             Act::Hook { container, budget, .. } => {

@@ -122,7 +122,7 @@ impl Runtime {
                 ));
                 Ok(Outcome::Sandbox(id))
             }
-            Act::CreateContainer { pod, container, attempt, sandbox, image, .. } => {
+            Act::CreateContainer { pod, container, attempt, sandbox, image, target, .. } => {
                 if !self.sandboxes.iter().any(|(_, _, s)| s.id == *sandbox && s.state == SandboxState::Ready) {
                     return Err(error("CreateContainer", container.as_str(), CallErrorKind::NotFound));
                 }
@@ -134,6 +134,10 @@ impl Runtime {
                     };
                 }
                 let spec = pod.container(container.as_str()).expect("created from the spec");
+                let shared = pod.object.spec.as_ref().and_then(|spec| spec.share_process_namespace) == Some(true);
+                if pod.target_of(spec).is_some() && target.is_none() && !shared {
+                    return Err(error("CreateContainer", container.as_str(), CallErrorKind::Config));
+                }
                 let id = ContainerId::from(format!("k{}", self.number()));
                 self.containers.push(Live {
                     uid: pod.uid.clone(),

@@ -3,11 +3,11 @@
 //! **Invariant:** two pods of one name never run together; the later one waits until the earlier one has let go.
 //! **Invariant:** a pod is turned away only for what others hold that are declared and have been looked at: that is for good.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use crate::effect::{Effect, StopCause};
 use crate::id::PodUid;
-use crate::pod::{HostPort, Pod, allocated};
+use crate::pod::{Claim, HostPort, Pod, allocated};
 use crate::record::{End, Stop};
 use crate::time::Now;
 
@@ -21,15 +21,18 @@ struct Rejection {
     message: String,
 }
 
-/// What a pod asks for of one resource.
-type Amount = fn(&Pod) -> u64;
+/// What a pod holds of one resource.
+type Amount = fn(&Claim) -> u64;
+
+/// What a pod holds that nobody has let in.
+static NOTHING: Claim = Claim { cpu: 0, memory: 0, storage: 0, huge_pages: BTreeMap::new(), host_ports: Vec::new() };
 
 impl Node {
     /// Lets queued pods begin, or turns them away, one after the other.
     pub(super) fn admit_queued(&mut self, now: Now, out: &mut Vec<Effect>) {
         self.admission_due = false;
         // What a source declares need not wait for the others: one that is away for long would keep the whole node down.
-        if !self.shared.runtime_up || !self.relist.heard {
+        if !self.shared.runtime_up || !self.shared.listed {
             return;
         }
         let queued = self.workers.iter().filter(|(_, worker)| worker.life == Life::Queued);
@@ -59,7 +62,7 @@ impl Node {
         let Some(worker) = self.workers.get_mut(uid) else { return };
         worker.status_due = true;
         let Some(Rejection { reason, message }) = rejection else {
-            worker.record.allocated = Some(allocated::resources(&pod));
+            (worker.record.claim, worker.record.allocated) = (Some(pod.claim()), Some(allocated::resources(&pod)));
             worker.pod = Some(pod);
             worker.life = Life::Running;
             self.count_running();
@@ -91,57 +94,57 @@ impl Node {
     /// once, as upstream: what takes its place need not wait for its end.
     fn others(&self, uid: &PodUid) -> impl Iterator<Item = &Worker> {
         let declared = |other: &PodUid| !self.shared.heard || self.desired.get(other).is_some();
-        let holds = |w: &Worker| matches!(w.life, Life::Running | Life::Stopping) && !w.record.was_refused();
+        let holds = |w: &Worker| matches!(w.life, Life::Running | Life::Stopping) && !w.record.over && !w.record.was_refused();
         self.workers.iter().filter(move |(other, w)| *other != uid && holds(w) && declared(other)).map(|(_, w)| w)
     }
 
-    /// The pod that a worker stands for. One that an earlier life of the agent let in may not have been looked at in this one.
-    fn pod_of(&self, worker: &Worker) -> Option<Arc<Pod>> {
-        worker.pod.clone().or_else(|| Some(worker.as_given(self.desired.get(&worker.uid)?)))
-    }
-
-    /// The first reason not to let it in: what the node has too little of, ports that are taken, a profile that cannot be enforced.
+    /// The first reason not to let it in: what it is not for, what the node has too little of, ports that are taken, a profile that cannot
+    /// be enforced.
     fn rejection(&self, uid: &PodUid, pod: &Pod) -> Option<Rejection> {
         let config = &self.shared.config;
-        let others: Vec<Arc<Pod>> = self.others(uid).filter_map(|w| self.pod_of(w)).collect();
+        if pod.labels.get("kubernetes.io/os").is_some_and(|os| os != "linux") {
+            let message = "Failed to admit pod as the `kubernetes.io/os` label doesn't match node label".to_owned();
+            return Some(Rejection { reason: "PodOSSelectorNodeLabelDoesNotMatch", message });
+        }
+        if !config.supplemental_groups_policy && pod.wants_strict_groups() {
+            let message = "SupplementalGroupsPolicy=Strict is not supported in this node".to_owned();
+            return Some(Rejection { reason: "SupplementalGroupsPolicyNotSupported", message });
+        }
+        let own = pod.claim();
+        // Let in by an earlier life of the agent, if by none of this one: what it holds is remembered.
+        let others: Vec<&Claim> = self.others(uid).map(|w| w.record.claim.as_ref().unwrap_or(&NOTHING)).collect();
         let max = u64::from(config.max_pods);
         let count = others.len() as u64;
         if count + 1 > max {
             return Some(short("pods", "OutOfpods", 1, count, max));
         }
-        let cpu: Amount = |p| p.cpu_request();
-        let memory: Amount = |p| p.total().memory_request.unwrap_or(0);
-        let storage: Amount = |p| p.total().storage_request.unwrap_or(0);
+        let (cpu, memory, storage): (Amount, Amount, Amount) = (|c| c.cpu, |c| c.memory, |c| c.storage);
         for (resource, reason, of, capacity) in [
             ("cpu", "OutOfcpu", cpu, config.cpu_allocatable),
             ("memory", "OutOfmemory", memory, config.memory_allocatable),
             ("ephemeral-storage", "OutOfephemeral-storage", storage, config.storage_allocatable),
         ] {
-            let (wanted, used) = (of(pod), sum(others.iter().map(|p| of(p))));
+            let (wanted, used) = (of(&own), sum(others.iter().map(|claim| of(claim))));
             if wanted > 0 && used.saturating_add(wanted) > capacity {
                 return Some(short(resource, reason, wanted, used, capacity));
             }
         }
-        for (size, wanted) in pod.huge_pages() {
-            let used = sum(others.iter().filter_map(|p| p.huge_pages().get(&size).copied()));
-            let capacity = config.huge_pages.get(&size).copied().unwrap_or(0);
-            if wanted > 0 && used.saturating_add(wanted) > capacity {
-                let (resource, reason) = huge_pages(size);
-                return Some(short(resource, reason, wanted, used, capacity));
+        for (size, wanted) in &own.huge_pages {
+            let used = sum(others.iter().filter_map(|claim| claim.huge_pages.get(size).copied()));
+            let capacity = config.huge_pages.get(size).copied().unwrap_or(0);
+            if *wanted > 0 && used.saturating_add(*wanted) > capacity {
+                let (resource, reason) = huge_pages(*size);
+                return Some(short(resource, reason, *wanted, used, capacity));
             }
         }
-        let taken: Vec<HostPort<'_>> = others.iter().flat_map(|p| p.host_ports()).collect();
-        if pod.host_ports().any(|port| taken.iter().any(|other| port.meets(other))) {
+        let taken = |port: &HostPort| others.iter().flat_map(|claim| &claim.host_ports).any(|other| port.meets(other));
+        if own.host_ports.iter().any(taken) {
             let message = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports".to_owned();
             return Some(Rejection { reason: "NodePorts", message });
         }
         if !config.apparmor && pod.wants_apparmor() {
             let message = "Cannot enforce AppArmor: AppArmor is not enabled on the host".to_owned();
             return Some(Rejection { reason: "AppArmor", message });
-        }
-        if !config.supplemental_groups_policy && pod.wants_strict_groups() {
-            let message = "supplementalGroupsPolicy is Strict, and the runtime does not support it".to_owned();
-            return Some(Rejection { reason: "SupplementalGroupsPolicyNotSupported", message });
         }
         None
     }

@@ -21,7 +21,7 @@ use crate::restart::{advance, backoff_key, default_delay, go_duration};
 use crate::time::{Wall, millis};
 
 use super::cx::{Cx, What};
-use super::worker::{Place, Restart, RestartState, Worker};
+use super::worker::{Life, Place, Restart, RestartState, Worker};
 
 /// A question under way.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,10 +41,10 @@ pub(super) struct Asked {
 /// Who wanted to know.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Target {
-    /// A container ended.
-    Exit { pod: PodUid, container: ContainerName, of: ContainerId },
-    /// Something failed before there was a container.
-    Failure { pod: PodUid, container: ContainerName, cause: Cause },
+    /// A container ended: the question of this number about it.
+    Exit { pod: PodUid, container: ContainerName, of: ContainerId, question: u64 },
+    /// Something failed before there was a container of this image.
+    Failure { pod: PodUid, container: ContainerName, image: String, cause: Cause, question: u64 },
     /// A probe attempt returned.
     Probe {
         pod: PodUid,
@@ -214,7 +214,8 @@ impl Worker {
         let Some((pod, of)) = self.pod.clone().zip(of.cloned()) else { return };
         let name = &container.name;
         let Some(last) = self.record.containers.get(name).and_then(|c| c.history.last()).cloned() else { return };
-        self.restarts.insert(name.clone(), Restart { of: Some(of.clone()), state: RestartState::Asking });
+        let number = self.next_question();
+        self.restarts.insert(name.clone(), Restart { of: Some(of.clone()), state: RestartState::Asking(number) });
         let key = backoff_key(container);
         let entry = self.record.containers.get(name).and_then(|c| c.backoff.clone()).filter(|b| b.key == key);
         let entry = entry.filter(|entry| self.waits_for(cx, container, &of, entry));
@@ -222,7 +223,7 @@ impl Worker {
         if let Some(end) = self.record.containers.get(name).and_then(|c| c.last.as_ref()) {
             ask::add_failure(&mut question, &end.reason, &end.message);
         }
-        let target = Target::Exit { pod: self.uid.clone(), container: name.clone(), of };
+        let target = Target::Exit { pod: self.uid.clone(), container: name.clone(), of, question: number };
         self.put(cx, question, target, name.as_str());
     }
 
@@ -232,7 +233,7 @@ impl Worker {
         let Some(record) = self.record.containers.get(&container.name).filter(|c| c.owed.as_ref() == Some(of)) else {
             return true;
         };
-        let Some((before, kill)) = record.before().zip(record.history.last()) else { return false };
+        let Some((before, kill)) = record.end_before().zip(record.history.last()) else { return false };
         let wait = default_delay(Some(entry), &entry.key, Wall(before.at), &cx.config().restart);
         wait > Wall(kill.at).since(Wall(before.at))
     }
@@ -252,16 +253,23 @@ impl Worker {
         let (key, bounds) = failure_backoff(cx, container, cause);
         let Some((pod, entry)) = self.pod.clone().zip(self.pull_backoff.get(&key).cloned()) else { return };
         let name = &container.name;
+        let number = self.next_question();
         if cause == Cause::StartFailed {
-            self.restarts.insert(name.clone(), Restart { of: None, state: RestartState::Asking });
+            self.restarts.insert(name.clone(), Restart { of: None, state: RestartState::Asking(number) });
         }
         let last = Termination { at: entry.updated.0, ran_for: 0, exit_code: 0, signal: None, out_of_memory: false, cause };
         let mut question = self.restart_question(cx, &pod, container, last, Some(&entry), bounds);
         if let Some(why) = self.waiting.get(name) {
             ask::add_failure(&mut question, &why.reason, &why.message);
         }
-        let target = Target::Failure { pod: self.uid.clone(), container: name.clone(), cause };
+        let (pod, image) = (self.uid.clone(), container.image.clone());
+        let target = Target::Failure { pod, container: name.clone(), image, cause, question: number };
         self.put(cx, question, target, name.as_str());
+    }
+
+    fn next_question(&mut self) -> u64 {
+        self.questions += 1;
+        self.questions
     }
 
     fn restart_question(
@@ -304,7 +312,7 @@ impl Worker {
         let waiting: Vec<(ContainerName, Option<ContainerId>)> = self
             .restarts
             .iter()
-            .filter(|(_, r)| !matches!(r.state, RestartState::Asking))
+            .filter(|(_, r)| !matches!(r.state, RestartState::Asking(_)))
             .map(|(name, r)| (name.clone(), r.of.clone()))
             .collect();
         for (name, of) in waiting {
@@ -328,15 +336,23 @@ impl Worker {
     fn waits_for_a_sandbox(&self, cx: &Cx<'_>, first: &Container) -> bool {
         let (key, _) = failure_backoff(cx, first, Cause::SandboxFailed);
         let lasts = |entry: &Backoff| cx.now.wall.since(entry.updated) < Duration::from_millis(entry.delay);
-        self.hold.is_some_and(|until| until > cx.now.mono) && self.pull_backoff.get(&key).is_some_and(lasts)
+        let held = self.life == Life::Running && self.hold.is_some_and(|until| until > cx.now.mono);
+        held && self.pull_backoff.get(&key).is_some_and(lasts)
+    }
+
+    /// A sandbox is there: what was waited for before it is over.
+    pub(super) fn sandbox_made(&mut self) {
+        self.hold = None;
+        let of_sandbox = format!("{:?}/", Cause::SandboxFailed);
+        self.pull_backoff.retain(|key, _| !key.starts_with(&of_sandbox));
     }
 
     /// An answer arrived.
     pub(super) fn settled(&mut self, cx: &mut Cx<'_>, settled: Settled) {
         match (settled.target, settled.answer) {
-            (Target::Exit { container, of, .. }, Answer::Restart(answer)) => {
+            (Target::Exit { container, of, question, .. }, Answer::Restart(answer)) => {
                 let Some(restart) = self.restarts.get(&container) else { return };
-                if restart.of.as_ref() != Some(&of) || restart.state != RestartState::Asking {
+                if restart.of.as_ref() != Some(&of) || restart.state != RestartState::Asking(question) {
                     return;
                 }
                 let finished = Wall(match &settled.question.body {
@@ -364,7 +380,7 @@ impl Worker {
                 self.restarts.insert(container, Restart { of: Some(of), state });
                 self.status_due = true;
             }
-            (Target::Failure { container, cause, .. }, Answer::Restart(answer)) => {
+            (Target::Failure { container, image, cause, question, .. }, Answer::Restart(answer)) => {
                 let delay = Duration::from_millis(answer.delay);
                 let failed = match &settled.question.body {
                     Body::Restart(q) => Wall(q.last.at),
@@ -373,14 +389,12 @@ impl Worker {
                 let left = delay.saturating_sub(cx.now.wall.since(failed));
                 let at = cx.now.mono + left;
                 match cause {
-                    Cause::ImagePullFailed => {
-                        if let Some(spec) = self.pod.as_ref().and_then(|p| p.container(container.as_str())).cloned() {
-                            self.pull_later(cx, &spec, left);
-                        }
-                    }
+                    Cause::ImagePullFailed => self.pull_later(cx, &image, left),
                     Cause::SandboxFailed => {
-                        self.hold = Some(at);
-                        cx.wake_at(at);
+                        if self.life == Life::Running {
+                            self.hold = Some(at);
+                            cx.wake_at(at);
+                        }
                     }
                     _ => {
                         let state = if answer.give_up {
@@ -389,7 +403,8 @@ impl Worker {
                             cx.wake_at(at);
                             RestartState::Due { at, wall: cx.now.wall + left, delay, reason: answer.reason }
                         };
-                        if self.restarts.get(&container).is_some_and(|r| r.of.is_none()) {
+                        let asked = Restart { of: None, state: RestartState::Asking(question) };
+                        if self.restarts.get(&container) == Some(&asked) {
                             self.restarts.insert(container, Restart { of: None, state });
                         }
                     }

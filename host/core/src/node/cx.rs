@@ -96,6 +96,8 @@ pub(super) struct Shared {
     pub(super) sample: Arc<Sample>,
     /// Every source has been heard.
     pub(super) heard: bool,
+    /// The runtime has listed its pods once.
+    pub(super) listed: bool,
     /// The runtime answers and says that it is ready.
     pub(super) runtime_up: bool,
     /// Err: why pods that need the network must wait.

@@ -1,6 +1,6 @@
 //! The image lane of each container, and of each image that it mounts: look, pull, or wait out the backoff. Pulls go through the node's queue, beside everything else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::effect::{Act, Count, Effect};
@@ -203,18 +203,15 @@ impl Worker {
         self.ask_after_failure(cx, &want.spec, Cause::ImagePullFailed);
     }
 
-    /// The policy has said when to pull again what this container could not have, for whichever of the pod's containers that is.
-    pub(super) fn pull_later(&mut self, cx: &mut Cx<'_>, container: &Container, delay: Duration) {
+    /// The policy has said when to pull an image again, for whichever containers wait to be told.
+    pub(super) fn pull_later(&mut self, cx: &mut Cx<'_>, image: &str, delay: Duration) {
         let Some(pod) = self.pod.clone() else { return };
         let asking = self.pulls.iter().filter_map(|(key, pull)| match pull {
             Pull::Asking(failure) => Some((Wanted::find(&pod, key)?, failure.clone())),
             _ => None,
         });
-        let asking: Vec<(Wanted, PullFailure)> = asking.collect();
-        let its_own = |want: &&Wanted| want.key.container == container.name;
-        let images: BTreeSet<String> =
-            asking.iter().map(|(want, _)| want).filter(its_own).map(|w| w.spec.image.clone()).collect();
-        for (want, failure) in asking.into_iter().filter(|(want, _)| images.contains(&want.spec.image)) {
+        let asking: Vec<(Wanted, PullFailure)> = asking.filter(|(want, _)| want.spec.image == image).collect();
+        for (want, failure) in asking {
             self.wait_for_image(cx, &want, cx.now.mono + delay, failure);
         }
     }

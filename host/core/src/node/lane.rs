@@ -130,7 +130,7 @@ impl Worker {
     /// RunPodSandbox returned.
     pub(super) fn sandbox_done(&mut self, cx: &mut Cx<'_>, result: Result<Outcome, CallError>) {
         match result {
-            Ok(_) => self.hold = None,
+            Ok(_) => self.sandbox_made(),
             Err(error) if error.kind == CallErrorKind::Cancelled => {}
             Err(error) => {
                 if self.life == Life::Running {
@@ -220,7 +220,7 @@ impl Worker {
         match self.restarts.get(&container.name) {
             // After a failure to make it there is nothing that ended: its wait holds whatever ended before.
             Some(Restart { of: asked, state }) if asked.is_none() || *asked == of => match state {
-                RestartState::Asking | RestartState::GivenUp { .. } => false,
+                RestartState::Asking(_) | RestartState::GivenUp { .. } => false,
                 RestartState::Due { at, .. } => {
                     let at = *at;
                     cx.reached(at)
@@ -247,7 +247,7 @@ impl Worker {
         let finished = match &start.from {
             From::Exited(id) if self.health(id).owed => {
                 // As it was asked: the end before counts. See `waits_for`.
-                self.record.containers.get(&container.name).and_then(|c| c.before()).map(|end| Wall(end.at))
+                self.record.containers.get(&container.name).and_then(|c| c.end_before()).map(|end| Wall(end.at))
             }
             From::Exited(id) => {
                 self.last_seen().and_then(|have| have.containers.iter().find(|c| c.id == *id)).and_then(|c| c.finished)

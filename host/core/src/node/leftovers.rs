@@ -32,7 +32,7 @@ impl Leftovers {
 impl Node {
     /// Every pod that may be here is known.
     pub(super) fn knows_all(&self) -> bool {
-        self.shared.heard && self.shared.runtime_up && self.relist.heard
+        self.shared.heard && self.shared.runtime_up && self.shared.listed
     }
 
     pub(super) fn find_leftovers_if_due(&mut self, now: Now, out: &mut Vec<Effect>) {

@@ -42,7 +42,8 @@ impl Worker {
     /// One look. `wanted` is the pod as declared now; None when no source declares it.
     pub(super) fn advance(&mut self, cx: &mut Cx<'_>, wanted: Option<&Arc<Pod>>) -> After {
         let begun = cx.out.len();
-        if !cx.shared.runtime_up || (!cx.shared.heard && wanted.is_none()) {
+        let all_known = cx.shared.heard && cx.shared.listed;
+        if !cx.shared.runtime_up || (!all_known && wanted.is_none()) {
             // What nobody declares keeps no place in the queue that others wait in.
             if wanted.is_none() {
                 self.drop_pulls(cx);
@@ -96,6 +97,10 @@ impl Worker {
                     let before = self.declared.replace(pod.clone());
                     self.say_what_is_not_given(cx, before.as_deref(), pod);
                     let pod = self.as_given(pod);
+                    // A container may have been added.
+                    if let Some(claim) = &mut self.record.claim {
+                        *claim = pod.claim();
+                    }
                     let fields = |pod: &Arc<Pod>| (pod.labels.clone(), pod.annotations.clone());
                     self.files_due |= self.pod.as_ref().map(fields) != Some(fields(&pod));
                     if let Some(before) = self.pod.replace(pod.clone()) {
@@ -131,7 +136,7 @@ impl Worker {
     }
 
     /// The pod as it is to run: with the resources that it was let in with.
-    pub(super) fn as_given(&self, pod: &Arc<Pod>) -> Arc<Pod> {
+    fn as_given(&self, pod: &Arc<Pod>) -> Arc<Pod> {
         let Some(given) = self.record.allocated.as_ref().filter(|given| **given != allocated::resources(pod)) else {
             return pod.clone();
         };
@@ -423,7 +428,10 @@ impl Worker {
 
     /// An eviction that the runtime does not carry out in time is told, once.
     fn say_that_it_takes_long(&mut self, cx: &mut Cx<'_>) {
-        let Some(stop) = self.record.stop.as_ref().filter(|stop| !self.told_slow && is_eviction(stop.cause)) else { return };
+        let Some(stop) = self.record.stop.as_ref().filter(|stop| !self.told_slow && !self.record.over && is_eviction(stop.cause))
+        else {
+            return;
+        };
         let patience = Duration::from_millis(stop.grace_seconds.saturating_mul(1_500)).max(EVICTION_MAY_TAKE);
         let late = stop.since + patience;
         if cx.now.wall < late {
@@ -560,7 +568,7 @@ impl Worker {
             entry.history.push(termination(attempt, finished.0, cause));
             let surplus = entry.history.len().saturating_sub(HISTORY);
             entry.history.drain(..surplus);
-            entry.last = Some(Ended {
+            entry.before = entry.last.replace(Ended {
                 id: Some(attempt.id.clone()),
                 exit_code: attempt.exit_code,
                 reason: attempt.reason.clone(),

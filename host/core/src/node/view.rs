@@ -137,7 +137,7 @@ impl Node {
             reasons.push("container runtime is down".to_owned());
         }
         let silent = now.since(self.relist.last);
-        if !self.relist.heard {
+        if !self.shared.listed {
             reasons.push("pleg has yet to be successful".to_owned());
         } else if silent > LIST_OVERDUE {
             let [ago, most] = [silent, LIST_OVERDUE].map(go_duration);
@@ -209,7 +209,7 @@ impl Worker {
                         view.restart_reason.clone_from(reason);
                     }
                     Some(RestartState::GivenUp { reason }) => view.restart_reason = format!("given up: {reason}"),
-                    Some(RestartState::Asking) | None => {}
+                    Some(RestartState::Asking(_)) | None => {}
                 }
                 view.probes = ProbeKind::ALL
                     .into_iter()

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1;
 
 use crate::decide::Health;
 use crate::effect::StopCause;
+use crate::event::{CallError, CallErrorKind};
 use crate::id::{ContainerId, ContainerName, EffectId, PodUid, SandboxId};
 use crate::observed::{Container, ContainerState, Image, Observed, Summary};
 use crate::pod::{ContainerKind, Pod, ProbeKind};
@@ -105,9 +106,17 @@ pub(super) struct Restart {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RestartState {
-    Asking,
-    Due { at: Mono, wall: Wall, delay: Duration, reason: String },
-    GivenUp { reason: String },
+    /// By the number of the question.
+    Asking(u64),
+    Due {
+        at: Mono,
+        wall: Wall,
+        delay: Duration,
+        reason: String,
+    },
+    GivenUp {
+        reason: String,
+    },
 }
 
 /// One probe of one running attempt.
@@ -163,6 +172,8 @@ pub(super) struct Worker {
     /// Replacement of this many sandboxes has been told.
     pub(super) told_changed: Option<SandboxId>,
     pub(super) told_network: bool,
+    /// Why it could not be looked at, as told.
+    pub(super) told_unseen: Option<String>,
     /// That its end takes longer than it may has been told.
     pub(super) told_slow: bool,
 
@@ -176,6 +187,8 @@ pub(super) struct Worker {
 
     pub(super) pulls: BTreeMap<ImageKey, Pull>,
     pub(super) pull_backoff: BTreeMap<String, Backoff>,
+    /// Questions about restarts so far.
+    pub(super) questions: u64,
     pub(super) restarts: BTreeMap<ContainerName, Restart>,
     /// Started containers whose postStart hook has not run yet.
     pub(super) post_start: BTreeSet<ContainerId>,
@@ -231,6 +244,7 @@ impl Worker {
             place,
             told_changed: None,
             told_network: false,
+            told_unseen: None,
             told_slow: false,
             stops: BTreeMap::new(),
             removing: BTreeMap::new(),
@@ -240,6 +254,7 @@ impl Worker {
             retry: None,
             pulls: BTreeMap::new(),
             pull_backoff: BTreeMap::new(),
+            questions: 0,
             restarts: BTreeMap::new(),
             post_start: BTreeSet::new(),
             unstarted: BTreeMap::new(),
@@ -279,6 +294,7 @@ impl Worker {
                 self.record.namespace.clone_from(&have.namespace);
             }
             self.summary = have.summary();
+            self.told_unseen = None;
             self.seen = Some((id, have));
             self.status_due = true;
         }
@@ -338,6 +354,15 @@ impl Worker {
     /// The pod of the record. A source that declares another name under the same UID means another pod.
     pub(super) fn is_of(&self, pod: &Pod) -> bool {
         self.record.name.is_empty() || (self.record.name == pod.name && self.record.namespace == pod.namespace)
+    }
+
+    /// A look failed: told once, until one succeeds or fails for another reason.
+    pub(super) fn say_that_a_look_failed(&mut self, cx: &mut Cx<'_>, error: &CallError) {
+        let known = self.told_unseen.as_ref() == Some(&error.message);
+        if self.pod.is_some() && error.kind != CallErrorKind::Cancelled && !known {
+            self.told_unseen = Some(error.message.clone());
+            self.say(cx, None, true, "FailedSync", format!("error determining status: {}", error.message));
+        }
     }
 
     /// Says something about the pod, or about one of its containers.

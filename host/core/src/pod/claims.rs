@@ -4,27 +4,44 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde::{Deserialize, Serialize};
 
 use crate::quantity;
 
 use super::Pod;
 
+/// What a pod holds of the node beside others, from its admission on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Claim {
+    /// Thousandths of a processor.
+    pub cpu: u64,
+    /// Bytes.
+    pub memory: u64,
+    /// Bytes of local storage.
+    pub storage: u64,
+    /// Bytes by the size of a page in bytes.
+    pub huge_pages: BTreeMap<u64, u64>,
+    /// Ports of the node.
+    pub host_ports: Vec<HostPort>,
+}
+
 /// A port of the node that a pod wants for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostPort<'a> {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostPort {
     /// `0.0.0.0` where the spec names none: every address.
-    pub ip: &'a str,
+    pub ip: String,
     /// `TCP`, `UDP` or `SCTP`.
-    pub protocol: &'a str,
+    pub protocol: String,
     /// 1 to 65535.
     pub port: i32,
 }
 
-impl HostPort<'_> {
+impl HostPort {
     /// Both cannot be had at once.
-    pub fn meets(&self, other: &HostPort<'_>) -> bool {
+    pub fn meets(&self, other: &HostPort) -> bool {
         let everywhere = |ip: &str| ip == ANY || ip == "::";
-        let ips = self.ip == other.ip || everywhere(self.ip) || everywhere(other.ip);
+        let ips = self.ip == other.ip || everywhere(&self.ip) || everywhere(&other.ip);
         ips && self.protocol == other.protocol && self.port == other.port
     }
 }
@@ -33,16 +50,28 @@ const ANY: &str = "0.0.0.0";
 const HUGE_PAGES: &str = "hugepages-";
 
 impl Pod {
+    /// What it asks for beside others.
+    pub fn claim(&self) -> Claim {
+        let total = self.total();
+        Claim {
+            cpu: total.cpu_request.unwrap_or(0),
+            memory: total.memory_request.unwrap_or(0),
+            storage: total.storage_request.unwrap_or(0),
+            huge_pages: self.huge_pages(),
+            host_ports: self.host_ports().collect(),
+        }
+    }
+
     /// Host ports of app containers and sidecars.
-    pub fn host_ports(&self) -> impl Iterator<Item = HostPort<'_>> {
+    pub fn host_ports(&self) -> impl Iterator<Item = HostPort> {
         let spec = self.object.spec.as_ref();
         let sidecars = spec.and_then(|s| s.init_containers.as_ref()).into_iter().flatten().filter(|c| is_sidecar(c));
         let containers = spec.map(|s| &s.containers).into_iter().flatten().chain(sidecars);
         let ports = containers.flat_map(|c| c.ports.iter().flatten());
         ports.filter_map(|port| {
             Some(HostPort {
-                ip: port.host_ip.as_deref().filter(|ip| !ip.is_empty()).unwrap_or(ANY),
-                protocol: port.protocol.as_deref().filter(|protocol| !protocol.is_empty()).unwrap_or("TCP"),
+                ip: port.host_ip.as_deref().filter(|ip| !ip.is_empty()).unwrap_or(ANY).to_owned(),
+                protocol: port.protocol.as_deref().filter(|protocol| !protocol.is_empty()).unwrap_or("TCP").to_owned(),
                 port: port.host_port.filter(|port| *port > 0)?,
             })
         })
@@ -165,7 +194,7 @@ mod tests {
 
     #[test]
     fn ports_meet_on_one_address() {
-        let port = |ip, protocol, port| HostPort { ip, protocol, port };
+        let port = |ip: &str, protocol: &str, port| HostPort { ip: ip.to_owned(), protocol: protocol.to_owned(), port };
         for (a, b, meet) in [
             (port("0.0.0.0", "TCP", 80), port("10.0.0.1", "TCP", 80), true),
             (port("10.0.0.2", "TCP", 80), port("10.0.0.1", "TCP", 80), false),

@@ -173,8 +173,9 @@ fn last(
     let id = state::container_id(runtime, newest.id.as_str());
     let is_other = old.is_some_and(|old| old.container_id.as_deref() != Some(id.as_str()));
     let shown = old.and_then(|old| state::ended(old).filter(|_| is_other).or(state::last(old))).cloned();
-    let record = cx.inputs.record.containers.get(&container.name).and_then(|record| record.last.as_ref());
-    let kept = record.filter(|last| last.id.as_ref() != Some(&newest.id)).map(|last| state::remembered(last, runtime));
+    let record = cx.inputs.record.containers.get(&container.name);
+    let ends = record.into_iter().flat_map(|record| [&record.last, &record.before]).flatten();
+    let kept = ends.into_iter().find(|end| end.id.as_ref() != Some(&newest.id)).map(|end| state::remembered(end, runtime));
     match (shown, kept) {
         (Some(shown), Some(kept)) => {
             let order = shown.finished_at.as_ref().map_or(Ordering::Greater, |at| Some(at).cmp(&kept.finished_at.as_ref()));

@@ -25,6 +25,13 @@ impl CgroupName {
         Self(path.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect())
     }
 
+    /// The place of a slice that the systemd driver names, by its path or its name alone; `-.slice` is the root.
+    pub fn from_systemd(path: &str) -> Self {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let parts = name.strip_suffix(".slice").unwrap_or(name).split('-').filter(|part| !part.is_empty());
+        Self(parts.map(|part| part.replace('_', "-")).collect())
+    }
+
     /// The place below this one.
     #[must_use]
     pub fn child(&self, component: impl Into<String>) -> Self {
@@ -101,6 +108,7 @@ mod tests {
         assert_eq!(name.path(Driver::Cgroupfs), cgroupfs);
         assert_eq!(name.path(Driver::Systemd), systemd);
         assert_eq!(CgroupName::from_cgroupfs(cgroupfs), name);
+        assert_eq!(CgroupName::from_systemd(systemd), name);
     }
 
     #[test]
@@ -124,6 +132,19 @@ mod tests {
             "/kubepods/burstable/pod0b6d3f0e-1c5a-4f4b-9d56-1f2e3d4c5b6a",
             "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b6d3f0e_1c5a_4f4b_9d56_1f2e3d4c5b6a.slice",
         );
+        check(
+            "/",
+            pod(QosClass::BestEffort),
+            "/kubepods/besteffort/pod0b6d3f0e-1c5a-4f4b-9d56-1f2e3d4c5b6a",
+            "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod0b6d3f0e_1c5a_4f4b_9d56_1f2e3d4c5b6a.slice",
+        );
+    }
+
+    #[test]
+    fn a_slice_is_known_by_its_name_alone() {
+        let name = |text| CgroupName::from_systemd(text).to_string();
+        assert_eq!(name("-.slice"), "/");
+        assert_eq!(name("kubepods-burstable-pod0b6d_3f0e.slice"), "/kubepods/burstable/pod0b6d-3f0e");
     }
 
     #[test]

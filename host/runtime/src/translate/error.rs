@@ -142,7 +142,7 @@ pub enum TranslateError {
         name: String,
     },
     /// `recursiveReadOnly` that cannot be had.
-    #[error("volume {volume:?} requested recursive read-only mode, but {why}")]
+    #[error("failed to resolve recursive read-only mode: volume {volume:?} requested recursive read-only mode, but {why}")]
     RecursiveReadOnly {
         /// Which volume.
         volume: String,

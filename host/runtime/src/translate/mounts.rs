@@ -371,7 +371,11 @@ mod tests {
     #[test]
     fn recursively_read_only() {
         let without = NodeContext { runtime_handlers: Default::default(), ..node() };
-        let refused = |why: &str| Err(format!("volume \"data\" requested recursive read-only mode, but {why}"));
+        let refused = |why: &str| {
+            Err(format!(
+                "failed to resolve recursive read-only mode: volume \"data\" requested recursive read-only mode, but {why}"
+            ))
+        };
         for (node, more, expected) in [
             (node(), json!({"recursiveReadOnly": "Disabled"}), Ok(false)),
             (node(), json!({"recursiveReadOnly": "IfPossible", "readOnly": true}), Ok(true)),
