@@ -106,7 +106,8 @@ fn tests() -> Vec<Trial> {
             network: host_ports;
             seeing: logs_and_their_options logs_are_followed_over_a_rotation_until_the_end commands_in_containers
                     a_terminal_in_a_container all_that_is_known_of_a_pod;
-            probes: exec http tcp grpc startup_that_never_succeeds probes_time_out a_probe_with_its_own_grace;
+            probes: exec http http_headers_and_redirects tcp grpc startup_that_never_succeeds probes_time_out
+                    a_probe_with_its_own_grace;
         }
     }
 }
