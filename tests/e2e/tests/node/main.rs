@@ -82,7 +82,7 @@ fn tests() -> Vec<Trial> {
                    manifests_that_change_while_no_agent_runs told_to_stop a_second_one_is_refused
                    a_damaged_store_is_set_aside a_store_of_a_later_agent_is_set_aside;
             containerd: killed_and_started_again;
-            calls: a_pod_lives_and_dies;
+            calls: a_pod_lives_and_dies an_ephemeral_container_sees_its_target;
             eviction: a_policy_weighs_tenants limits_of_local_storage;
             rotation: no_line_is_lost;
             url: pods_of_a_url;
