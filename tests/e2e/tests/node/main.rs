@@ -93,6 +93,7 @@ fn tests() -> Vec<Trial> {
             volumes: fields_in_files behind_gates;
             seeing: anybody_may_read_where_that_is_configured;
             hostile: policies_that_are_refused policies_that_fail_when_asked;
+            restarts: a_shorter_backoff;
         }
         together {
             basics: a_pod_is_what_its_manifest_says host_network shared_process_namespace termination_messages
