@@ -106,7 +106,7 @@ fn tests() -> Vec<Trial> {
             volumes: parts_of_volumes variables_from_a_file user_namespaces images_as_volumes;
             network: host_ports;
             seeing: logs_and_their_options logs_are_followed_over_a_rotation_until_the_end commands_in_containers
-                    a_terminal_in_a_container all_that_is_known_of_a_pod;
+                    a_terminal_in_a_container all_that_is_known_of_a_pod a_table_of_pods;
             probes: exec http http_headers_and_redirects tcp grpc startup_that_never_succeeds probes_time_out
                     a_probe_with_its_own_grace;
         }
