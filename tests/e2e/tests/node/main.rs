@@ -93,6 +93,7 @@ fn tests() -> Vec<Trial> {
             volumes: fields_in_files behind_gates;
             seeing: anybody_may_read_where_that_is_configured;
             hostile: policies_that_are_refused policies_that_fail_when_asked;
+            ending: no_dead_container_is_kept;
             restarts: a_shorter_backoff;
         }
         together {
