@@ -17,6 +17,7 @@ mod probes;
 mod restarts;
 mod rotation;
 mod seeing;
+mod sources;
 mod swap;
 mod switch;
 mod trouble;
@@ -95,6 +96,7 @@ fn tests() -> Vec<Trial> {
             hostile: policies_that_are_refused policies_that_fail_when_asked;
             ending: no_dead_container_is_kept;
             restarts: a_shorter_backoff;
+            sources: a_single_file all_that_is_broken_at_once;
         }
         together {
             basics: a_pod_is_what_its_manifest_says host_network shared_process_namespace termination_messages
@@ -108,6 +110,7 @@ fn tests() -> Vec<Trial> {
             network: host_ports;
             seeing: logs_and_their_options logs_are_followed_over_a_rotation_until_the_end commands_in_containers
                     a_terminal_in_a_container all_that_is_known_of_a_pod a_table_of_pods;
+            sources: a_reference_to_a_secret;
             probes: exec http http_headers_and_redirects tcp grpc startup_that_never_succeeds probes_time_out
                     a_probe_with_its_own_grace;
         }
