@@ -19,7 +19,15 @@ impl Node {
     /// # Panics
     /// When it ends, or is not ready in time.
     pub fn start_agent(&self) {
-        self.spawn_agent();
+        self.start_agent_with(&[]);
+    }
+
+    /// Likewise, with more flags.
+    ///
+    /// # Panics
+    /// As [`Node::start_agent`].
+    pub fn start_agent_with(&self, flags: &[&str]) {
+        self.spawn(flags);
         self.until_ready();
     }
 
@@ -28,11 +36,15 @@ impl Node {
     /// # Panics
     /// When it cannot be started, or one runs already.
     pub fn spawn_agent(&self) {
+        self.spawn(&[]);
+    }
+
+    fn spawn(&self, flags: &[&str]) {
         let mut agent = locked(&self.agent);
         assert!(agent.0.is_none(), "the agent runs already");
         let log = File::options().create(true).append(true).open(self.dir.join("agent.log")).expect("open agent.log");
         let mut command = self.agent_command();
-        command.stdin(Stdio::null()).stderr(log.try_clone().expect("a second descriptor")).stdout(log);
+        command.args(flags).stdin(Stdio::null()).stderr(log.try_clone().expect("a second descriptor")).stdout(log);
         agent.0 = Some(command.spawn().expect("start the agent"));
     }
 

@@ -27,7 +27,7 @@ pub use cgroup::Cgroup;
 pub use kubelet::{Kubelet, kubelet};
 pub use net::{Document, Health, Listening, Network};
 pub use node::{Node, down_on_signals};
-pub use pod::Pod;
+pub use pod::{Pod, broken_manifests};
 pub use policy::{Decisions, policy_file};
 pub use polylet_runtime::cri;
 pub use real::{Process, Ran};

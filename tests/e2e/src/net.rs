@@ -1,10 +1,11 @@
 //! Servers of the test in the network of the node or of a pod: what probes ask is then in the test's hands.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polylet_proto::health::health_server::{Health as Checks, HealthServer};
@@ -26,21 +27,23 @@ impl Drop for Listening {
     }
 }
 
-/// What a gRPC health server answers: 1 is SERVING, 2 NOT_SERVING.
-#[derive(Clone, Debug)]
-pub struct Health(Arc<AtomicI32>);
+/// What a gRPC health server answers of each service: 1 is SERVING, 2 NOT_SERVING. Others it does not know.
+#[derive(Clone, Debug, Default)]
+pub struct Health(Arc<Mutex<BTreeMap<String, i32>>>);
 
 impl Health {
-    /// Answers otherwise from now on.
-    pub fn set(&self, status: i32) {
-        self.0.store(status, Ordering::Relaxed);
+    /// Answers so from now on; the empty name is the server as a whole.
+    pub fn set(&self, service: &str, status: i32) {
+        locked(&self.0).insert(service.to_owned(), status);
     }
 }
 
 #[tonic::async_trait]
 impl Checks for Health {
-    async fn check(&self, _: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
-        Ok(Response::new(HealthCheckResponse { status: self.0.load(Ordering::Relaxed) }))
+    async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
+        let status = locked(&self.0).get(&request.into_inner().service).copied();
+        let answer = status.map(|status| Response::new(HealthCheckResponse { status }));
+        answer.ok_or_else(|| Status::not_found("unknown service"))
     }
 }
 
@@ -52,6 +55,8 @@ pub struct Document(Arc<Mutex<Page>>);
 struct Page {
     status: u16,
     body: String,
+    /// Paths that are answered with the way to another place.
+    moved: BTreeMap<String, String>,
     requests: Vec<String>,
 }
 
@@ -62,9 +67,24 @@ impl Document {
         (page.status, page.body) = (status, body.to_owned());
     }
 
+    /// Sends whoever asks for this path elsewhere, from now on.
+    pub fn lead(&self, path: &str, to: &str) {
+        locked(&self.0).moved.insert(path.to_owned(), to.to_owned());
+    }
+
     /// The heads of all requests so far.
     pub fn requests(&self) -> Vec<String> {
         locked(&self.0).requests.clone()
+    }
+}
+
+impl Page {
+    fn answer(&mut self, request: &str) -> String {
+        self.requests.push(request.to_owned());
+        let moved = request.split(' ').nth(1).and_then(|path| self.moved.get(path));
+        let (status, way) = moved.map_or((self.status, String::new()), |to| (302, format!("location: {to}\r\n")));
+        let body = &self.body;
+        format!("HTTP/1.1 {status} Whatever\r\n{way}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
     }
 }
 
@@ -101,12 +121,12 @@ impl Network {
         })
     }
 
-    /// Serves gRPC's health protocol at a port.
+    /// Serves gRPC's health protocol at a port; no service is known until it is set.
     ///
     /// # Panics
     /// When the server fails.
-    pub fn serve_health(&self, port: u16, status: i32) -> (Health, Listening) {
-        let health = Health(Arc::new(AtomicI32::new(status)));
+    pub fn serve_health(&self, port: u16) -> (Health, Listening) {
+        let health = Health::default();
         let service = HealthServer::new(health.clone());
         let listening = self.serve(port, |listener| async move {
             let incoming = tonic::transport::server::TcpIncoming::from(listener);
@@ -147,12 +167,7 @@ impl Network {
                 tokio::spawn(async move {
                     let mut request = [0; 2048];
                     let Ok(read @ 1..) = stream.read(&mut request).await else { return };
-                    let answer = {
-                        let mut page = locked(&document.0);
-                        page.requests.push(String::from_utf8_lossy(&request[..read]).into_owned());
-                        let (status, body) = (page.status, &page.body);
-                        format!("HTTP/1.1 {status} Whatever\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
-                    };
+                    let answer = locked(&document.0).answer(&String::from_utf8_lossy(&request[..read]));
                     // Whoever asked may have gone.
                     let _ = stream.write_all(answer.as_bytes()).await;
                 });

@@ -154,7 +154,7 @@ kernelTunables: leave
     ///
     /// # Panics
     /// When it cannot be written.
-    pub fn write_manifest(&self, file: &str, text: &str) {
+    pub fn write_manifest(&self, file: &str, text: impl AsRef<[u8]>) {
         let hidden = self.dir.join(format!("manifests/.{file}"));
         std::fs::write(&hidden, text).expect("write a manifest");
         std::fs::rename(&hidden, self.dir.join("manifests").join(file)).expect("name the manifest");

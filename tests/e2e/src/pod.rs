@@ -1,6 +1,8 @@
 //! A pod by its manifest: declared, waited for, changed, removed.
 
-use crate::node::Node;
+use std::collections::BTreeMap;
+
+use crate::node::{Node, krate};
 use crate::view::View;
 use crate::wait::{PATIENCE, wait};
 
@@ -108,6 +110,20 @@ impl<'n> Pod<'n> {
         let view = self.now().map_or_else(|| "the agent knows no such pod".to_owned(), |view| view.pretty());
         format!("{view}\n{}", self.node.state())
     }
+}
+
+/// The files of `host/agent/tests/bad/manifests`, by name: each of them must be refused.
+///
+/// # Panics
+/// When they cannot be read.
+pub fn broken_manifests() -> BTreeMap<String, Vec<u8>> {
+    let dir = krate().join("../../host/agent/tests/bad/manifests");
+    let files = std::fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    let read = |file: std::io::Result<std::fs::DirEntry>| {
+        let file = file.expect("list the broken manifests");
+        (file.file_name().into_string().expect("UTF-8"), std::fs::read(file.path()).expect("read a broken manifest"))
+    };
+    files.map(read).collect()
 }
 
 impl Drop for Pod<'_> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use polylet_core::event::Hint;
 use polylet_core::id::PodUid;
 use polylet_core::observed::{ContainerState, SandboxState};
-use polylet_e2e::{Node, cri};
+use polylet_e2e::{Node, Process, cri};
 use polylet_runtime::{Capabilities, Client, Config, Hints, Kind, Observer, Operation, Way, hints, list, observe, verbs};
 
 const BUSYBOX: &str = "polylet.local/busybox:1";
@@ -93,6 +93,36 @@ async fn live_and_die(client: Client, cgroup: &str, failed: &Failed) {
     let gone = client.container_status("none", false).await.expect_err("nobody has this id");
     assert_eq!(gone.kind, Kind::NotFound, "{gone}");
     verbs::exec(&client, &container, words(&["true"]), SECOND).await.expect_err("it has ended");
+}
+
+/// A container for debugging is among the processes of the one that it is to look at.
+pub(crate) fn an_ephemeral_container_sees_its_target() {
+    let node = Node::without_agent();
+    let cgroup = node.env("CGROUP_ROOT");
+    let sandbox = node.run_sandbox(sandbox_config(cgroup));
+    let run = |name: &str, script: &str, target: Option<&str>| {
+        let mut config = container_config(BUSYBOX, 0, script);
+        config.metadata = Some(cri::ContainerMetadata { name: name.into(), attempt: 0 });
+        config.labels = labels(&[("io.kubernetes.container.name", name)]);
+        let pid = if target.is_some() { cri::NamespaceMode::Target } else { cri::NamespaceMode::Container };
+        let target_id = target.unwrap_or_default().to_owned();
+        let options = cri::NamespaceOption { pid: pid.into(), target_id, ..Default::default() };
+        let context = cri::LinuxContainerSecurityContext { namespace_options: Some(options), ..Default::default() };
+        config.linux = Some(cri::LinuxContainerConfig { security_context: Some(context), ..Default::default() });
+        node.run_container(&sandbox, config, sandbox_config(cgroup))
+    };
+    let target = run("app", "exec sleep 1001", None);
+    let [target, debugger, stranger] = [
+        node.process(&target),
+        node.process(&run("debugger", "exec sleep 1002", Some(&target))),
+        node.process(&run("stranger", "exec sleep 1003", None)),
+    ];
+    assert_eq!(debugger.namespace("pid"), target.namespace("pid"));
+    assert_ne!(stranger.namespace("pid"), target.namespace("pid"));
+    // The first process that each sees in its own /proc.
+    let first = |of: &Process| std::fs::read_to_string(format!("/proc/{}/root/proc/1/cmdline", of.pid)).expect("a process");
+    assert!(first(&debugger).contains("1001"), "{}", first(&debugger));
+    assert!(first(&stranger).contains("1003"), "{}", first(&stranger));
 }
 
 /// Until a hint says to look where the container, or sandbox, is.

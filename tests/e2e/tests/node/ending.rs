@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use polylet_e2e::Node;
+use polylet_e2e::{Node, Pod, View, cri};
+use rustix::process::Signal;
 
 /// A pod whose container writes what happens to it into a directory of the node.
 fn diary(node: &Node, name: &str) -> String {
@@ -114,6 +115,19 @@ pub(crate) fn grace_ends(node: &Node) {
     pod.until_gone();
 }
 
+/// Lines of the node's mounts that have this in them.
+fn mounts(node: &Node, text: &str) -> Vec<String> {
+    let all = std::fs::read_to_string(format!("/proc/{}/mountinfo", node.env("HOLDER"))).expect("the node's mounts");
+    all.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+}
+
+/// Links to the logs of a pod's containers.
+fn links(node: &Node, pod: &Pod<'_>) -> usize {
+    let dir = format!("/proc/{}/root/var/log/containers", node.env("HOLDER"));
+    let names = std::fs::read_dir(dir).expect("the node's links to logs").flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(&format!("{}_default_", pod.name()))).count()
+}
+
 pub(crate) fn removed_means_gone(node: &Node) {
     let pod = node.pod(
         "removed",
@@ -132,6 +146,16 @@ pub(crate) fn removed_means_gone(node: &Node) {
     let logs = node.dir().join(format!("logs/pods/default_removed-e2e_{uid}"));
     assert!(directory.is_dir() && address.is_file() && cgroup.exists() && logs.is_dir(), "{directory:?} {address:?} {cgroup:?}");
     assert_eq!((node.containers_of(uid).len(), node.sandboxes_of(uid).len()), (2, 1));
+    let sandbox = pod.sandbox();
+    let mut namespaces = sandbox.spec["linux"]["namespaces"].as_array().into_iter().flatten();
+    let network = namespaces.find(|namespace| namespace["type"] == "network").expect("a network of its own");
+    let network = network["path"].as_str().expect("a file").to_owned();
+    let named = || node.inside(&["test", "-e", &network]).status.success();
+    // The kernel may give its number to another one soon, but not at the same place.
+    let inode = sandbox.namespace("net");
+    let held = mounts(node, &inode);
+    assert!(named() && !held.is_empty() && !mounts(node, uid).is_empty(), "{network} {held:?}");
+    assert_eq!(links(node, &pod), 2);
     pod.remove();
     pod.until_gone();
     node.until_true("its containers are removed", || node.containers_of(uid).is_empty());
@@ -140,6 +164,51 @@ pub(crate) fn removed_means_gone(node: &Node) {
     node.until_true("its directory is removed", || !directory.exists());
     node.until_true("its logs are removed", || !logs.exists());
     node.until_true("its address is given back", || !address.exists());
+    node.until_true("nothing of it is mounted", || mounts(node, uid).is_empty());
+    node.until_true("its network is named nowhere", || !named());
+    node.until_true("its network is held nowhere", || mounts(node, &inode).iter().all(|line| !held.contains(line)));
+    node.until_true("no link leads to its logs", || links(node, &pod) == 0);
+}
+
+/// Where no dead container is to be kept, such as tell whether to start another one are.
+pub(crate) fn no_dead_container_is_kept() {
+    let flags = ["--maximum-dead-containers-per-container=0"];
+    let node = Node::without_agent();
+    node.start_agent_with(&flags);
+    let done = node
+        .pod("done", "\n  restartPolicy: Never\n  containers:\n  - {name: main, image: busybox, command: [sh, -c, 'echo done']}");
+    let crasher = node.pod(
+        "crasher",
+        "\n  terminationGracePeriodSeconds: 1\n  containers:\n  - {name: main, image: busybox, command: ['false']}",
+    );
+    let over = done.until("it is over", |view| view.life() == "finished");
+    let uid = over.uid();
+    let log = node.dir().join(format!("logs/pods/default_done-e2e_{uid}/main/0.log"));
+    assert!(log.is_file() && links(&node, &done) == 1);
+    // They are counted once a minute.
+    node.until_true("its container is removed", || node.containers_of(uid).is_empty());
+    node.until_true("its log goes with it", || !log.exists() && links(&node, &done) == 0);
+    assert_eq!(node.sandboxes_of(uid).len(), 1, "the newest sandbox stays");
+    let tells = |view: &View| {
+        let ended = view.ended("main");
+        (view.phase().to_owned(), ended["reason"].clone(), ended["exitCode"].clone(), view.restarts("main"))
+    };
+    let view = done.until("it is still known", |_| true);
+    assert_eq!(tells(&view), ("Succeeded".to_owned(), "Completed".into(), 0.into(), 0));
+
+    let dead = |view: &View| {
+        let all = node.containers_of(view.uid()).into_iter().filter(|c| c.state() == cri::ContainerState::ContainerExited);
+        all.filter_map(|c| c.metadata).map(|metadata| u64::from(metadata.attempt)).collect::<Vec<_>>()
+    };
+    crasher.until("it waits, ever longer, and what it waits for is kept", |view| {
+        let grows = view.beside("main")["restartDelay"].as_u64() >= Some(20_000);
+        view.waits("main") == "CrashLoopBackOff" && grows && dead(view) == [view.restarts("main")]
+    });
+
+    node.end_agent(Signal::TERM);
+    node.start_agent_with(&flags);
+    let view = done.until("it is over still", |view| view.phase() == "Succeeded");
+    assert_eq!((view.uid(), node.containers_of(uid).len()), (uid, 0), "it is not started again");
 }
 
 pub(crate) fn changed_means_replaced(node: &Node) {

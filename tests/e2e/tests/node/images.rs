@@ -74,6 +74,10 @@ fn one_after_the_other(node: &Node, registry: &polylet_e2e::Registry) {
     node.pod("beside", &spec("team/busybox:1", "IfNotPresent")).until_ready();
     slow.iter().for_each(|pod| drop(pod.until("it is let in", |view| view.life() == "running")));
     assert_eq!(registry.waiting().len(), 1, "the other one waits for it");
+    let image = format!("{REGISTRY}/{}:1", registry.waiting()[0]);
+    let told =
+        |line: &str| line.contains("an image is still being pulled") && line.contains(&image) && line.contains("seconds=3");
+    node.until_true("the log tells of a pull that takes half a minute", || node.log().lines().any(told));
     registry.let_go(true);
     slow.iter().for_each(|pod| drop(pod.until_ready()));
     registry.let_go(false);

@@ -20,6 +20,7 @@ mod restarts;
 mod rotation;
 mod security;
 mod seeing;
+mod sources;
 mod swap;
 mod switch;
 mod trouble;
@@ -85,7 +86,7 @@ fn tests() -> Vec<Trial> {
                    manifests_that_change_while_no_agent_runs told_to_stop a_second_one_is_refused
                    a_damaged_store_is_set_aside a_store_of_a_later_agent_is_set_aside;
             containerd: killed_and_started_again;
-            calls: a_pod_lives_and_dies;
+            calls: a_pod_lives_and_dies an_ephemeral_container_sees_its_target;
             eviction: a_policy_weighs_tenants limits_of_local_storage;
             rotation: no_line_is_lost;
             url: pods_of_a_url;
@@ -98,6 +99,9 @@ fn tests() -> Vec<Trial> {
             names: resolv_conf;
             seeing: anybody_may_read_where_that_is_configured;
             hostile: policies_that_are_refused policies_that_fail_when_asked;
+            ending: no_dead_container_is_kept;
+            restarts: a_shorter_backoff;
+            sources: a_single_file all_that_is_broken_at_once;
         }
         together {
             basics: a_pod_is_what_its_manifest_says host_network shared_process_namespace termination_messages
@@ -113,8 +117,10 @@ fn tests() -> Vec<Trial> {
             names: hosts_and_names;
             network: host_ports;
             seeing: logs_and_their_options logs_are_followed_over_a_rotation_until_the_end commands_in_containers
-                    a_terminal_in_a_container all_that_is_known_of_a_pod;
-            probes: exec http tcp grpc startup_that_never_succeeds probes_time_out a_probe_with_its_own_grace;
+                    a_terminal_in_a_container all_that_is_known_of_a_pod a_table_of_pods;
+            sources: a_reference_to_a_secret;
+            probes: exec http http_headers_and_redirects tcp grpc startup_that_never_succeeds probes_time_out
+                    a_probe_with_its_own_grace;
         }
     }
 }

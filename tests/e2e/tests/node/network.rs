@@ -4,6 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use polylet_e2e::Node;
+use rustix::process::Signal;
 
 const SLEEP: &str = "
   terminationGracePeriodSeconds: 1
@@ -91,7 +92,7 @@ pub(crate) fn both_families_and_a_failure() {
 pub(crate) fn the_runtime_is_told_the_range() {
     let node = with_networks(|node, text| {
         let template = r#"{"cniVersion": "0.4.0", "name": "ranged", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
-            "ipam": {"type": "host-local", "dataDir": "DIR/cni/ipam",
+            "forceAddress": true, "ipam": {"type": "host-local", "dataDir": "DIR/cni/ipam",
                      "ranges": [{{range $i, $range := .PodCIDRRanges}}{{if $i}}, {{end}}[{"subnet": "{{$range}}"}]{{end}}]}}]}"#;
         let file = node.dir().join("cni/template");
         std::fs::write(&file, template.replace("DIR", &node.dir().display().to_string())).expect("write a template");
@@ -102,8 +103,24 @@ pub(crate) fn the_runtime_is_told_the_range() {
     });
     node.append("config.yaml", "podCIDR: 10.99.7.0/24\n");
     node.start_agent();
-    let ip = node.pod("ranged", SLEEP).until_ready().ip().to_owned();
-    assert!(ip.starts_with("10.99.7."), "{ip}");
+    let ranged = node.pod("ranged", SLEEP);
+    let view = ranged.until_ready();
+    assert!(view.ip().starts_with("10.99.7."), "{}", view.ip());
+    ranged.remove();
+    ranged.until_gone();
+
+    // Another range is told too; containerd takes one only while it has no network.
+    for file in std::fs::read_dir(node.env("CNI_CONF_DIR")).expect("list the networks").flatten() {
+        std::fs::remove_file(file.path()).expect("remove the network");
+    }
+    node.until_true("the network is gone", || node.node()["ready"] == false);
+    node.end_agent(Signal::TERM);
+    let config = node.dir().join("config.yaml");
+    let text = std::fs::read_to_string(&config).expect("the configuration");
+    std::fs::write(&config, text.replace("10.99.7.0/24", "10.99.8.0/24")).expect("write the configuration");
+    node.start_agent();
+    let view = node.pod("ranged-anew", SLEEP).until_ready();
+    assert!(view.ip().starts_with("10.99.8."), "{}", view.ip());
 }
 
 pub(crate) fn two_nodes() {

@@ -127,22 +127,64 @@ pub(crate) fn tcp(node: &Node) {
     .check();
 }
 
+/// One server: it is asked for a service by its name, and for itself as a whole.
 pub(crate) fn grpc(node: &Node) {
-    let check = |port: u16| format!("grpc: {{port: {port}}}");
     let flags = flags(node, "grpc");
-    let pod = node.pod("probe-grpc", &with_flags(&flags, "[sleep, '1000']", &probes(&check(7001), &check(7002))));
+    let probes = probes("grpc: {port: 7001, service: db}", "grpc: {port: 7001}");
+    let pod = node.pod("probe-grpc", &with_flags(&flags, "[sleep, '1000']", &probes));
     pod.until_runs("main");
     let status = |on| if on { 1 } else { 2 };
-    let network = pod.network();
-    let (live, _serves) = network.serve_health(7001, status(false));
-    let (ready, _serves_too) = network.serve_health(7002, status(false));
+    let (health, _serves) = pod.network().serve_health(7001);
     Judged {
         pod,
-        live: |on| live.set(status(on)),
-        ready: |on| ready.set(status(on)),
+        live: |on| health.set("db", status(on)),
+        ready: |on| health.set("", status(on)),
         words: "service unhealthy (responded with \"NOT_SERVING\")",
     }
     .check();
+    // The server was not known to itself until it was set.
+    let unknown = "Readiness probe failed: error: health rpc probe failed: rpc error: code = NotFound desc = unknown service";
+    assert!(node.log().lines().any(|line| line.contains("probe-grpc-e2e") && line.contains(unknown)));
+}
+
+/// What the spec gives arrives; within the host a redirect is followed, and one that leads away is told of and enough.
+pub(crate) fn http_headers_and_redirects(node: &Node) {
+    let pod = node.pod(
+        "probe-redirect",
+        "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: busybox
+    command: [sleep, '1000']
+    readinessProbe:
+      httpGet: {path: /old, port: 8080, httpHeaders: [{name: X-Team, value: one}, {name: Host, value: db.example}]}
+      periodSeconds: 1
+      timeoutSeconds: 5
+      failureThreshold: 1",
+    );
+    pod.until_runs("main");
+    let (document, _serves) = pod.network().serve_document(8080);
+    document.lead("/old", "/new?of=e2e");
+    pod.until_said("Readiness probe failed: HTTP probe failed with statuscode: 503");
+    document.set(200, "");
+    pod.until_ready();
+    let requests = document.requests();
+    for path in ["/old", "/new?of=e2e"] {
+        let asked = |request: &&String| request.starts_with(&format!("GET {path} HTTP/1.1\r\n"));
+        let request = requests.iter().find(asked).unwrap_or_else(|| panic!("{path}: {requests:?}"));
+        for header in ["X-Team: one\r\n", "Host: db.example\r\n", "User-Agent: kube-probe/"] {
+            assert!(request.contains(&format!("\r\n{header}")), "{header}: {request}");
+        }
+    }
+
+    document.set(503, "moved away");
+    pod.until("it is not ready any more", |view| !view.is_ready());
+    document.lead("/old", "http://elsewhere.example/");
+    pod.until_ready();
+    pod.until_said("Readiness probe warning: Probe terminated redirects, Response body: moved away");
+    let warned = |line: &String| line.contains("reason=\"ProbeWarning\"") && line.contains("type=\"Warning\"");
+    assert!(pod.said().iter().any(warned), "{:?}", pod.said());
 }
 
 pub(crate) fn startup_that_never_succeeds(node: &Node) {

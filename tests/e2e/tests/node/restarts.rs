@@ -1,5 +1,7 @@
 //! What is started, in which order, and started again.
 
+use std::time::{Duration, Instant};
+
 use polylet_e2e::{Node, View, cri};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -29,6 +31,25 @@ pub(crate) fn always_and_its_backoff(node: &Node) {
             node.container(view.last("main")["containerID"].as_str().unwrap_or_default().trim_start_matches("containerd://"));
         assert_eq!(newest.metadata.map(|m| m.attempt), Some(2));
     }
+}
+
+/// The operator bounds the backoff, from the first wait on.
+pub(crate) fn a_shorter_backoff() {
+    let node = Node::without_agent();
+    node.append("config.yaml", "crashLoopBackOff: {maxContainerRestartPeriod: 2s}\n");
+    node.start_agent();
+    let began = Instant::now();
+    let pod = node.pod(
+        "soon",
+        "\n  terminationGracePeriodSeconds: 1\n  containers:\n  - {name: main, image: busybox, command: [sh, -c, 'exit 3']}",
+    );
+    let view = pod.until("it waits for the fourth time", |view| {
+        let told = view.waits("main") == "CrashLoopBackOff" && view.restarts("main") >= 4;
+        told && !view.beside("main")["restartDelay"].is_null()
+    });
+    assert!(began.elapsed() >= Duration::from_secs(6), "three waits took {:?}", began.elapsed());
+    let wanted = format!("back-off 2s restarting failed container=main pod=soon-e2e_default({})", view.uid());
+    assert_eq!((view.wait_message("main"), &view.beside("main")["restartDelay"]), (wanted.as_str(), &2_000.into()));
 }
 
 pub(crate) fn on_failure(node: &Node) {

@@ -233,6 +233,29 @@ pub(crate) fn all_that_is_known_of_a_pod(node: &Node) {
     assert!(node.cli_ok(&["events", "known"]).contains("BackOff"), "a pod that is gone is known for a while");
 }
 
+pub(crate) fn a_table_of_pods(node: &Node) {
+    let pod = node.pod(
+        "looping",
+        "
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: busybox, command: ['false']}
+  - name: beside
+    image: busybox
+    command: [sleep, '1000']
+    livenessProbe: {exec: {command: ['true']}, periodSeconds: 1, timeoutSeconds: 20}",
+    );
+    pod.until("it waits", |view| view.waits("main") == "CrashLoopBackOff");
+    node.until_true("it is shown with its next restart and its probe", || {
+        let table = node.cli_ok(&["pods"]);
+        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0].join(" "), "NAMESPACE NAME READY STATUS RESTARTS AGE NEXT RESTART WHY PROBES");
+        let row = rows.iter().find(|row| row[1] == "looping-e2e").expect("the pod");
+        let ends = matches!(row[..], [.., "main", "in", _, "s", "waits", _, "s", "liveness=ok"]);
+        ends && row[2..4] == ["1/2", "CrashLoopBackOff"] && row[4] != "0"
+    });
+}
+
 pub(crate) fn anybody_may_read_where_that_is_configured() {
     let node = Node::without_agent();
     // Loopback of the node's own network.
