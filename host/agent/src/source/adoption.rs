@@ -32,7 +32,7 @@ pub struct Adoption {
     store: Arc<Store>,
 }
 
-/// A static pod that runs, and that another agent began.
+/// A static pod that another agent began.
 #[derive(Debug, PartialEq, Eq)]
 struct Foreign {
     uid: PodUid,
@@ -112,28 +112,27 @@ impl Foreign {
     }
 }
 
-/// Static pods of a source that have a sandbox which is ready, and are not known here. Of two of one name the newer; none where one of
-/// that name that is known here runs as well.
+/// Static pods of a source that are not known here: of each name the one whose sandbox is ready, or else was made last, since one that has
+/// finished is not to run again either. None where one that is known here comes before it.
 fn foreign(
     source: &str,
     sandboxes: &[cri::PodSandbox],
     containers: &[cri::Container],
     known: &BTreeSet<PodUid>,
 ) -> BTreeMap<Name, Foreign> {
-    let mut newest: BTreeMap<Name, (i64, &str)> = BTreeMap::new();
-    let mut ours = BTreeSet::new();
-    for sandbox in sandboxes.iter().filter(|sandbox| sandbox.state == cri::PodSandboxState::SandboxReady as i32) {
+    let mut newest: BTreeMap<Name, ((bool, bool, i64), &str)> = BTreeMap::new();
+    for sandbox in sandboxes {
         let label = |key: &str| sandbox.labels.get(key);
         let (Some(namespace), Some(name), Some(uid)) = (label(POD_NAMESPACE), label(POD_NAME), label(POD_UID)) else { continue };
-        let name = (namespace.clone(), name.clone());
-        if known.contains(uid.as_str()) {
-            ours.insert(name);
-        } else if sandbox.annotations.get(SOURCE_ANNOTATION).is_some_and(|of| of == source) {
-            let one = (sandbox.created_at, uid.as_str());
-            newest.entry(name).and_modify(|other| *other = one.max(*other)).or_insert(one);
+        let of_source = sandbox.annotations.get(SOURCE_ANNOTATION).is_some_and(|of| of == source);
+        let ours = known.contains(uid.as_str());
+        if of_source || ours {
+            let ready = sandbox.state == cri::PodSandboxState::SandboxReady as i32;
+            let one = ((ready, ours, sandbox.created_at), uid.as_str());
+            newest.entry((namespace.clone(), name.clone())).and_modify(|other| *other = one.max(*other)).or_insert(one);
         }
     }
-    newest.retain(|name, _| !ours.contains(name));
+    newest.retain(|_, (_, uid)| !known.contains(*uid));
     newest.into_iter().map(|(name, (_, uid))| (name, Foreign { uid: uid.into(), hashes: hashes(containers, uid) })).collect()
 }
 

@@ -169,7 +169,6 @@ fn what_differs_is_replaced() {
     edit(|world| world.containers.push(container(THEIRS, "more", "web:1", 0)));
     edit(|world| drop(world.containers[2].annotations.remove(HASH)));
     edit(|world| world.containers.push(container(THEIRS, "main", "web:2", 1)));
-    edit(|world| world.sandboxes[0].state = cri::PodSandboxState::SandboxNotready as i32);
     edit(|world| drop(world.sandboxes[0].annotations.insert(SOURCE_ANNOTATION.into(), "api".into())));
     edit(|world| drop(world.sandboxes[0].labels.insert(POD_NAMESPACE.into(), "other".into())));
     edit(|world| world.remember(THEIRS));
@@ -179,6 +178,17 @@ fn what_differs_is_replaced() {
     world.containers[1] = container(THEIRS, "main", "web:0", 1);
     world.containers.remove(0);
     world.is_adopted();
+}
+
+#[test]
+fn one_that_has_finished_is_adopted_unless_another_runs() {
+    let mut world = World::of_a_kubelet();
+    world.sandboxes[0].state = cri::PodSandboxState::SandboxNotready as i32;
+    world.is_adopted();
+    let mut world = World::of_a_kubelet();
+    world.sandboxes[0].state = cri::PodSandboxState::SandboxNotready as i32;
+    world.sandboxes.push(cri::PodSandbox { created_at: 0, ..sandbox("runs") });
+    assert_eq!(world.declared(), ["runs"]);
 }
 
 #[test]
