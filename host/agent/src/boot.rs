@@ -212,6 +212,7 @@ fn look_at_machine(settings: &Settings, kernel: &Path) -> anyhow::Result<Machine
     if settings.fail_cgroup_v1 && version == Version::V1 {
         bail!("kubelet is configured to not run on a host using cgroup v1; set failCgroupV1 to false to run on it all the same");
     }
+    check_oom_kill(settings, version)?;
     let cgroups = match settings.cgroups_per_qos {
         true => Some(CgroupTree::open(&settings.cgroup_root, Driver::Cgroupfs)?),
         false => None,
@@ -220,6 +221,14 @@ fn look_at_machine(settings: &Settings, kernel: &Path) -> anyhow::Result<Machine
     let storage = storage_of_root(settings)?;
     settings.check_reserved(&machine, storage)?;
     Ok(Machine { machine, storage, version, cgroups, tunables })
+}
+
+/// Only version 2 can kill all processes of a container at once. Upstream refuses what cannot be had, too.
+fn check_oom_kill(settings: &Settings, version: Version) -> anyhow::Result<()> {
+    if version == Version::V1 && settings.single_process_oom_kill == Some(false) {
+        bail!("singleProcessOOMKill must not be explicitly set to false when using cgroup v1");
+    }
+    Ok(())
 }
 
 /// What of the kernel is to be set, or left with a word.
@@ -467,6 +476,19 @@ mod tests {
         // Nothing of a real machine is to be touched if this should fail.
         (settings.cgroups_per_qos, settings.fail_cgroup_v1, settings.fail_swap_on) = (false, false, false);
         (settings, kernel)
+    }
+
+    #[test]
+    fn all_processes_of_a_container_are_killed_at_once_by_version_2_alone() {
+        for (set, version, right) in [
+            (None, Version::V1, true),
+            (Some(true), Version::V1, true),
+            (Some(false), Version::V1, false),
+            (Some(false), Version::V2, true),
+        ] {
+            let settings = Settings { single_process_oom_kill: set, ..Settings::below(Path::new("/nowhere"), "n1") };
+            assert_eq!(check_oom_kill(&settings, version).is_ok(), right, "{set:?} {version:?}");
+        }
     }
 
     /// Whatever can refuse does so first.

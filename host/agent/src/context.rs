@@ -38,7 +38,8 @@ pub fn node_context(
         cpu_cfs_quota: settings.cpu_quota,
         cpu_cfs_period_us: i64::try_from(settings.cpu_period_us).unwrap_or(100_000),
         seccomp_default: settings.seccomp_default,
-        single_process_oom_kill: cgroups != Some(Version::V2),
+        // Version 1 kills nothing but single processes.
+        single_process_oom_kill: cgroups != Some(Version::V2) || settings.single_process_oom_kill == Some(true),
         cgroup_v2: cgroups == Some(Version::V2),
         swap,
         memory_capacity: machine.memory,
@@ -92,8 +93,15 @@ mod tests {
         let runtime = RuntimeFeatures { handlers: BTreeMap::new(), image_mounts: Ok(()) };
         let node = node_context(&settings, &machine, &found, &core, Some(Version::V1), runtime);
         assert_eq!(node.huge_page_sizes, ["2MB", "1GB"]);
+        assert!(node.single_process_oom_kill);
         assert_eq!(core.huge_pages, machine.huge_pages, "admission counts the same");
         // Where the kernel counts swap, pods are bounded to none of it.
         assert_eq!(node.swap, facts::has_swap_controller().then_some(Swap { limited: false, capacity: 1 << 30 }));
+        for (set, expected) in [(None, false), (Some(false), false), (Some(true), true)] {
+            let settings = Settings { single_process_oom_kill: set, ..settings.clone() };
+            let runtime = RuntimeFeatures { handlers: BTreeMap::new(), image_mounts: Ok(()) };
+            let node = node_context(&settings, &machine, &found, &core, Some(Version::V2), runtime);
+            assert_eq!(node.single_process_oom_kill, expected, "{set:?}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Bytes that an operator wrote, as one tree: YAML or JSON, with every limit set, before anything is made of it.
 //!
-//! Bounds: 10 MiB, one document, 64 levels, 200,000 nodes, aliases replayed for at most 100,000 nodes and 16 MiB of text. A duplicate
-//! key, an unknown tag and a number that is none are errors. Booleans and octal numbers are read as the kubelet reads them (YAML 1.1:
-//! `yes` is true, `0644` is 420).
+//! Bounds: 10 MiB, one document, 64 levels, 200,000 nodes, 10,000 anchors, aliases and merge keys each, aliases replayed for at most
+//! 100,000 nodes and 16 MiB of text. A duplicate key, an unknown tag and a number that is none are errors. Booleans and octal numbers are
+//! read as the kubelet reads them (YAML 1.1: `yes` is true, `0644` is 420).
 
 pub mod field;
 pub mod suggest;
@@ -85,6 +85,9 @@ fn options(strict_booleans: bool) -> serde_saphyr::Options {
             max_anchors: 10_000,
             max_documents: 16,
             max_total_scalar_bytes: 16 << 20,
+            max_merge_keys: 10_000,
+            // One anchor and a hundred aliases are no bomb: what they stand for is counted.
+            enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
@@ -104,7 +107,7 @@ fn syntax(error: Error) -> DocumentError {
         match text.split(" at line ").next().unwrap_or(&text) {
             // Of flow collections, the scanner keeps a count of its own.
             "recursion limit exceeded" => DEEPER.to_owned(),
-            words => words.to_owned(),
+            words => field::legible(words, 300),
         }
     });
     DocumentError::Syntax { line, column, message }
@@ -116,15 +119,27 @@ const DEEPER: &str = "nested deeper than 64 levels";
 fn in_our_words(error: &Error) -> Option<String> {
     let words = match error {
         Error::AliasError { error, .. } => return in_our_words(error),
-        Error::DuplicateMappingKey { key: Some(key), .. } => return Some(format!("duplicate key {key:?}")),
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            return Some(format!("duplicate key {}", field::shown(&Value::from(key.as_str()))));
+        }
+        Error::NonFiniteFloat { value, .. } => return Some(format!("{} is no finite number", field::shown_name(value))),
+        // The parser asks for a text where a key is, and nowhere else.
+        Error::Unexpected { expected: "string scalar", .. } => "a key is a mapping or a list: it must be a text",
+        Error::InvalidScalar { .. } | Error::InvalidBinaryBase64 { .. } | Error::BinaryNotUtf8 { .. } => {
+            "a value is not what its tag says"
+        }
+        Error::TaggedScalarCannotDeserializeIntoString { .. } => "a tag says that a text is none: leave it out",
         Error::NullIntoString { .. } => "a key is empty: it must be a text",
         Error::RecursiveReferencesRequireWeakTypes { .. } => "an alias stands within its own anchor: it would never end",
         Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => DEEPER,
         Error::Budget { breach: BudgetBreach::Documents { .. }, .. } => {
             "more than 16 documents, separated by `---`: expected one"
         }
+        Error::Budget {
+            breach: BudgetBreach::RecordedAnchorEvents { .. } | BudgetBreach::RecordedAnchorBytes { .. }, ..
+        } => "too much in one document: anchors within anchors hold too much",
         Error::Budget { .. } => {
-            "too much in one document: at most 200000 values, 10000 anchors, 10000 aliases and 16 MiB of text"
+            "too much in one document: at most 200000 values, 10000 anchors, 10000 aliases, 10000 merge keys and 16 MiB of text"
         }
         Error::AliasReplayLimitExceeded { .. } | Error::AliasReplayStackDepthExceeded { .. } => {
             "aliases stand for too much: at most 100000 values, written out"
@@ -170,7 +185,15 @@ mod tests {
         check("a: 1\n: x", Err("line 2, column 1: a key is empty: it must be a text"));
         check("a: &a [*a]", Err("line 1, column 8: an alias stands within its own anchor: it would never end"));
         check("a:\n\tb: 1", Err("line 2, column 2: tabs disallowed within this context (block indentation)"));
-        check("a: .nan", Err("line 1, column 4: non-finite float `.nan` rejected by the configured policy"));
+        check("a: .nan", Err("line 1, column 4: .nan is no finite number"));
+        check("a: 1\n{b: 1}: x", Err("line 2, column 1: a key is a mapping or a list: it must be a text"));
+        check("a: !!int x", Err("line 1, column 10: a value is not what its tag says"));
+        check("a: !!binary '***'", Err("line 1, column 13: a value is not what its tag says"));
+        check("a: !!timestamp x", Err("line 1, column 16: a tag says that a text is none: leave it out"));
+        let long = format!("a: !{} x", "t".repeat(1000));
+        assert!(parse(long.as_bytes()).unwrap_err().to_string().len() < 400);
+        let many = format!("a: &a x\nb: [{}]", vec!["*a"; 1000].join(","));
+        assert!(parse(many.as_bytes()).is_ok(), "one anchor may have many aliases");
         assert_eq!(parse(b"a: \xff").unwrap_err().to_string(), "not UTF-8 text: byte 3 is not valid");
         assert_eq!(parse(&vec![b' '; MAX_BYTES + 1]), Err(DocumentError::TooLarge));
     }

@@ -59,6 +59,8 @@ pub struct Settings {
     pub pids_limit: Option<u64>,
     /// `seccompDefault`.
     pub seccomp_default: bool,
+    /// `singleProcessOOMKill`; None: as the version of the cgroups has it.
+    pub single_process_oom_kill: Option<bool>,
     /// `allowedUnsafeSysctls`: names, or the beginnings of names with `*` after them.
     pub unsafe_sysctls: Vec<String>,
     /// `userNamespaces.idsPerPod`.
@@ -233,6 +235,7 @@ impl Settings {
             pod_cidr: String::new(),
             pids_limit: None,
             seccomp_default: false,
+            single_process_oom_kill: None,
             unsafe_sysctls: Vec::new(),
             ids_per_pod: IDS_PER_POD,
             fail_cgroup_v1: true,

@@ -21,6 +21,7 @@ pub mod url;
 pub mod validate;
 pub mod watch;
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -33,6 +34,11 @@ use self::adoption::Adoption;
 use self::identity::{SEEN_ANNOTATION, UidBy};
 use crate::document::DocumentError;
 use crate::document::field::FieldError;
+use crate::tell;
+
+/// Faults of one manifest that are told. Beyond them they are counted: who wrote thousands does not read them, and a log is no place
+/// for them.
+const MOST_ERRORS: usize = 100;
 
 /// Where a manifest was found, by whom, and when.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +95,13 @@ fn parsed(mut object: v1::Pod, origin: &Origin<'_>, file: &Path, before: Option<
     let seen = before.map_or_else(|| Wall(u64::try_from(origin.seen.as_millisecond()).unwrap_or(0)), |before| before.created);
     let pod = Pod::parse(Arc::new(object), origin.source, seen);
     pod.map(Arc::new).map_err(|cause| SourceError::Pod { file: file.to_owned(), cause })
+}
+
+/// What a manifest gives, or the panic of whoever read it: the fault is ours, and still no other manifest's.
+fn guarded<T>(file: &str, read: impl FnOnce() -> Result<T, SourceError>) -> Result<T, SourceError> {
+    // What a panic can leave half done is an adoption: a pod that is not adopted is begun anew, as one that was never there.
+    std::panic::catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|payload| Err(SourceError::Panicked { file: file.to_owned(), why: tell::panicked(&*payload) }))
 }
 
 /// News of a source.
@@ -148,12 +161,22 @@ pub enum SourceError {
         cause: DocumentError,
     },
     /// It is a document, but not a pod that can run here.
-    #[error("manifest {file}: {}", .errors.iter().map(FieldError::to_string).collect::<Vec<_>>().join("; "))]
+    #[error("manifest {file}: {}{}", .errors.iter().map(FieldError::to_string).collect::<Vec<_>>().join("; "), and_more(*.more))]
     Fields {
         /// The file.
         file: String,
-        /// All that is wrong with it, in the order of the checks.
+        /// What is wrong with it, in the order of the checks: the first hundred.
         errors: Vec<FieldError>,
+        /// How many more were found.
+        more: usize,
+    },
+    /// The agent has a fault that this content brings to light.
+    #[error("manifest {file}: the agent could not read it, which is a fault of the agent: {why}")]
+    Panicked {
+        /// The file.
+        file: String,
+        /// What the panic said.
+        why: String,
     },
     /// It is an API object that the node cannot read as a pod.
     #[error("manifest {}: {cause}", file.display())]
@@ -191,8 +214,48 @@ fn until(cause: &std::io::Error) -> &'static str {
     if cause.kind() == std::io::ErrorKind::NotFound { " until the agent is restarted" } else { "" }
 }
 
+fn and_more(more: usize) -> String {
+    if more > 0 { format!("; and {more} more") } else { String::new() }
+}
+
 impl SourceError {
-    fn fields(file: &str, errors: Vec<FieldError>) -> Self {
-        Self::Fields { file: file.to_owned(), errors }
+    fn fields(file: &str, mut errors: Vec<FieldError>) -> Self {
+        let more = errors.len().saturating_sub(MOST_ERRORS);
+        errors.truncate(MOST_ERRORS);
+        Self::Fields { file: file.to_owned(), errors, more }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_while_a_manifest_is_read_is_an_error_of_this_manifest() {
+        assert_eq!(guarded("f.yaml", || Ok(7)).unwrap(), 7);
+        let error = guarded::<()>("f.yaml", || panic!("of its own making\nin two lines")).unwrap_err().to_string();
+        let expected = "manifest f.yaml: the agent could not read it, which is a fault of the agent: panicked: of its own making\\nin two \
+                        lines";
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn of_thousands_of_faults_a_hundred_are_told() {
+        let fields: String = (0..5000).map(|n| format!("k{n}: 1, ")).collect();
+        let ports = vec!["{containerPort: 0}"; 3000].join(",");
+        let origin = Origin { source: Source::File, place: "f", node_name: "n1", seen: Timestamp::UNIX_EPOCH, sysctls: &[] };
+        for (manifest, more) in [
+            (format!("{{apiVersion: v1, kind: Pod, {fields}}}"), 4900),
+            (
+                format!(
+                    "{{apiVersion: v1, kind: Pod, metadata: {{name: p}}, spec: {{containers: [{{name: c, image: i, ports: [{ports}]}}]}}}}"
+                ),
+                2900,
+            ),
+        ] {
+            let error = load(manifest.as_bytes(), &origin).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("; and {more} more")), "{}", &error[error.len() - 200..]);
+            assert_eq!(error.matches("; ").count(), 100);
+        }
     }
 }

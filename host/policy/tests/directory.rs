@@ -270,10 +270,13 @@ fn what_is_neither_yaml_nor_json_is_named_with_its_place() {
         assert!(error.contains("a.yaml: is neither YAML nor JSON: "), "{error}");
     }
     let deep = "{a: ".repeat(65) + &"}".repeat(65);
+    let laughs: String = (1..6).map(|n| format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 15].join(","))).collect();
+    let laughs = format!("a0: &a0 x\n{laughs}");
     for (text, expected) in [
         ("a: 1\n: x\n", "a key is empty: it must be a text at line 2, column 1"),
         ("a: &a [*a]", "an alias stands within its own anchor: it would never end at line 1, column 8"),
         (deep.as_str(), "nested deeper than 64 levels at line 1, column 257"),
+        (laughs.as_str(), "aliases stand for too much: at most 50000 values, written out at line 5, column 54"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.yaml"), text).unwrap();

@@ -151,6 +151,7 @@ pub(super) fn apply(tree: &Map<String, Value>, settings: &mut Settings) {
     settings.pod_cidr = tree.text("podCIDR");
     settings.pids_limit = u64::try_from(number("podPidsLimit")).ok().filter(|limit| *limit > 0);
     settings.seccomp_default = tree.flag("seccompDefault");
+    settings.single_process_oom_kill = tree.get("singleProcessOOMKill").as_bool();
     settings.unsafe_sysctls = tree.texts("allowedUnsafeSysctls");
     settings.ids_per_pod = tree.ids_per_pod().and_then(|ids| u32::try_from(ids).ok()).unwrap_or(IDS_PER_POD);
     settings.fail_cgroup_v1 = tree.flag("failCgroupV1");

@@ -83,7 +83,7 @@ pub(super) const FIELDS: &[Field] = &[
     row("cgroupsPerQOS", "*bool", "true", Bool, Honoured),
     row("cgroupDriver", "string", "cgroupfs", OneOf(&["cgroupfs", "systemd"]), Only(&["cgroupfs"], "systemd slices")),
     row("cpuManagerPolicy", "string", "None", OneOf(&["None", "none", "static"]), Only(&["None", "none"], "exclusive CPUs")),
-    row("singleProcessOOMKill", "*bool", "null", Bool, Refused("a choice of how the OOM killer kills")),
+    row("singleProcessOOMKill", "*bool", "null", Bool, Honoured),
     row("cpuManagerPolicyOptions", "map[string]string", "null", TextMap, Refused("exclusive CPUs")),
     row("cpuManagerReconcilePeriod", "metav1.Duration", "10s", Duration, Ignored("there is no CPU manager yet")),
     row(

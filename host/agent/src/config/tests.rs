@@ -136,7 +136,7 @@ fn fields_become_settings() {
              maxParallelImagePulls: 4\nkubeReserved: {cpu: 100m, memory: 1Gi}\nsystemReserved: {cpu: 200m, pid: '100'}\n\
              crashLoopBackOff: {maxContainerRestartPeriod: 5s}\ncpuCFSQuotaPeriod: 50ms\nenforceNodeAllocatable: [none]\nlogging: {format: json}\n\
              resolvConf: ''\nmaxPods: 0\ncontainerLogMaxSize: 1Mi\ncontainerLogMaxFiles: 3\ncontainerLogMaxWorkers: 2\n\
-             containerLogMonitorInterval: 3s\nregistryPullQPS: 7\nregistryBurst: 0\n",
+             containerLogMonitorInterval: 3s\nregistryPullQPS: 7\nregistryBurst: 0\nsingleProcessOOMKill: false\n",
         )
         .settings();
     let path = settings.static_pod_path.unwrap();
@@ -144,6 +144,8 @@ fn fields_become_settings() {
     assert_eq!(settings.paths.pod_logs, PathBuf::from("/logs"));
     assert_eq!((settings.health, settings.cgroup_root.as_str()), (None, "/test"));
     assert_eq!((settings.parallel_pulls, settings.cpu_period_us, settings.enforce_pods), (4, 50_000, false));
+    assert_eq!(settings.single_process_oom_kill, Some(false));
+    assert_eq!(World::new().config("").settings().single_process_oom_kill, None);
     assert_eq!(settings.pull_rate, Some(Rate { per_second: 7, burst: 10 }));
     assert_eq!(World::new().config("registryPullQPS: 0").settings().pull_rate, None);
     assert_eq!((settings.reserved_cpu, settings.reserved_memory, settings.reserved_pids), (300, 1 << 30, 100));

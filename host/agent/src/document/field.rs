@@ -69,7 +69,7 @@ impl fmt::Display for FieldError {
         };
         write!(f, "{}: {words}", self.field)?;
         if !detail.is_empty() {
-            write!(f, ": {detail}")?;
+            write!(f, ": {}", legible(&detail, LONGEST_DETAIL))?;
         }
         Ok(())
     }
@@ -92,7 +92,8 @@ impl At {
 
     /// A field of it.
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+        let name = legible(name, LONGEST_NAME);
+        if self.0.is_empty() { Self(name) } else { Self(format!("{}.{name}", self.0)) }
     }
 
     /// An entry of the list.
@@ -102,7 +103,7 @@ impl At {
 
     /// An entry of the map.
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        Self(format!("{}[{}]", self.0, legible(key, LONGEST_NAME)))
     }
 
     /// The written path.
@@ -200,13 +201,37 @@ impl Findings {
     }
 }
 
-/// A value as errors show it: at most 100 characters, so that a message stays readable.
+/// Characters of a name or a value that errors show: a message stays readable.
+const LONGEST_NAME: usize = 100;
+/// Characters of what would be right: it may list all that a field knows, and may quote what the file says.
+const LONGEST_DETAIL: usize = 2000;
+
+/// A value as errors show it.
 pub fn shown(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(100) {
-        Some((cut, _)) => format!("{}…", &text[..cut]),
-        None => text,
+    legible(&value.to_string(), LONGEST_NAME)
+}
+
+/// A name out of a document as errors show it.
+pub fn shown_name(name: &str) -> String {
+    legible(name, LONGEST_NAME)
+}
+
+/// The beginning of a text that somebody else wrote. It is to be one line of a log, moves no cursor and turns no text around.
+pub fn legible(text: &str, most: usize) -> String {
+    let mut shown = String::with_capacity(text.len().min(most));
+    for (n, c) in text.chars().enumerate() {
+        if n == most {
+            shown.push('…');
+            break;
+        }
+        if c.is_control() || turns(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
+    shown
+}
+
+/// Characters that are not seen, but change how those beside them are: ends of lines, and directions of writing.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// What a value is, for people.
@@ -218,5 +243,22 @@ pub fn kind_of(value: &Value) -> &'static str {
         Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "a mapping",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_says_neither_floods_a_line_nor_ends_it() {
+        let at = At::root().child("a\u{1b}[31m").child(&"k".repeat(101)).key("x\ny\u{202e}\u{9b}");
+        assert_eq!(at.as_str(), format!("a\\u{{1b}}[31m.{}…[x\\ny\\u{{202e}}\\u{{9b}}]", "k".repeat(100)));
+        assert_eq!(at.index(3).child("ä").as_str(), format!("{}[3].ä", at.as_str()));
+        let mut findings = Findings::default();
+        findings.invalid(&At::of("a"), format!("\u{7f}{}", "x".repeat(200)), format!("{:?}\n", "y".repeat(5000)));
+        let told = findings.0[0].to_string();
+        assert!(told.starts_with("a: Invalid value: \"\\u{7f}xxx") && told.ends_with("yyy…"), "{told}");
+        assert!(told.chars().count() < 2200, "{}", told.len());
     }
 }

@@ -1,21 +1,24 @@
 //! Bytes of a manifest → the API object, with nothing in it ignored.
 //!
 //! The API types skip what they do not know and stop at the first value of a wrong type. Here every unknown field and every such value is
-//! named by its path, together; of values of a wrong type the first hundred, since each takes another reading of the whole.
+//! named by its path, together. Of values of a wrong type the first [`MOST_ERRORS`] are looked for, since each takes another reading of
+//! the whole.
 
 use std::fmt;
 
 use k8s_openapi::api::core::v1;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
-use super::SourceError;
-use crate::document::field::{At, Findings};
+use super::{MOST_ERRORS, SourceError};
+use crate::document::field::{At, Findings, kind_of};
 use crate::document::{as_written, parse, suggest};
 
-/// Values of a wrong type that are named.
-const MOST_WRONG: usize = 100;
+/// Fields whose entries have free names: they are written `labels[app.kubernetes.io/name]`.
+const MAPS: [&str; 8] =
+    ["annotations", "labels", "limits", "matchLabels", "nodeSelector", "overhead", "requests", "volumeAttributes"];
 
 /// One `v1` Pod as YAML or JSON. `file` is only named in errors.
 pub fn decode(bytes: &[u8], file: &str) -> Result<v1::Pod, SourceError> {
@@ -40,8 +43,11 @@ pub fn decode_all(bytes: &[u8], file: &str) -> Result<Vec<v1::Pod>, SourceError>
         check_kind(&map, &At::root(), &[LIST], &mut findings);
         let items = map.shift_remove("items").unwrap_or_default();
         let known = ["apiVersion", "kind", "metadata"];
-        let unknown = map.keys().filter(|name| !known.contains(&name.as_str()));
-        unknown.for_each(|name| findings.unknown(&At::of(name), suggest::did_you_mean(name, known.into_iter().chain(["items"]))));
+        for name in map.keys().filter(|name| !known.contains(&name.as_str())) {
+            let told = findings.0.len() < MOST_ERRORS;
+            let hint = told.then(|| suggest::did_you_mean(name, known.into_iter().chain(["items"])));
+            findings.unknown(&At::root().child(name), hint.unwrap_or_default());
+        }
         match items {
             Value::Null => {}
             Value::Array(items) => {
@@ -58,7 +64,7 @@ pub fn decode_all(bytes: &[u8], file: &str) -> Result<Vec<v1::Pod>, SourceError>
                         item.entry(field).or_insert_with(|| Value::from(value));
                     }
                     pods.extend(pod_of(item, &place, &["Pod"], bytes, &mut findings));
-                    if findings.0.len() >= MOST_WRONG {
+                    if findings.0.len() >= MOST_ERRORS {
                         break;
                     }
                 }
@@ -85,7 +91,10 @@ fn check_kind(map: &Map<String, Value>, at: &At, kinds: &[&str], findings: &mut 
     for (field, expected) in [("apiVersion", &["v1"][..]), ("kind", kinds)] {
         let at = at.child(field);
         match map.get(field) {
-            None | Some(Value::Null) => findings.required(&at, &format!("a static manifest holds one {:?}", expected[0])),
+            None | Some(Value::Null) if field == "kind" => {
+                findings.required(&at, &format!("a static manifest holds one {:?}", expected[0]));
+            }
+            None | Some(Value::Null) => findings.required(&at, &format!("must be {:?}", expected[0])),
             Some(Value::String(found)) if expected.contains(&found.as_str()) => {}
             Some(found) => findings.unsupported(&at, found.clone(), expected),
         }
@@ -101,7 +110,7 @@ fn numbers_to_quantities(tree: &mut Value) {
                     ("limits" | "requests" | "overhead", Value::Object(amounts)) => amounts.values_mut().for_each(number_to_text),
                     ("sizeLimit" | "divisor", value) => number_to_text(value),
                     // Maps of free names and text: a number there is a mistake.
-                    ("labels" | "annotations" | "nodeSelector" | "matchLabels", _) => {}
+                    (name, _) if MAPS.contains(&name) => {}
                     (_, value) => numbers_to_quantities(value),
                 }
             }
@@ -131,7 +140,12 @@ fn typed(mut tree: Value, within: &[Step], bytes: &[u8], findings: &mut Findings
         match result {
             Ok(pod) => {
                 for path in &unknown {
-                    name_unknown(within, path, findings);
+                    // Beyond what is told they are only counted: a hint takes its time.
+                    if findings.0.len() < MOST_ERRORS {
+                        name_unknown(within, path, findings);
+                    } else {
+                        findings.unknown(&at(&[within, path].concat()), "");
+                    }
                 }
                 return Some(pod);
             }
@@ -139,11 +153,12 @@ fn typed(mut tree: Value, within: &[Step], bytes: &[u8], findings: &mut Findings
                 let path: Vec<Step> = error.path().iter().filter_map(step).collect();
                 let whole = [within, &path[..]].concat();
                 let at = at(&whole);
-                let detail = expected(&error.inner().to_string());
+                let message = error.inner().to_string();
                 let Some(value) = descend(&mut tree, &path) else {
-                    findings.invalid(&at, Value::Null, detail);
+                    findings.invalid(&at, Value::Null, expected(&message, &Value::Null));
                     return None;
                 };
+                let detail = expected(&message, value);
                 if set_aside.0 != at || findings.0.is_empty() {
                     let shown = redacted(&path, value);
                     let words = shown.is_boolean().then(|| written.get_or_insert_with(|| as_written(bytes).unwrap_or_default()));
@@ -151,7 +166,7 @@ fn typed(mut tree: Value, within: &[Step], bytes: &[u8], findings: &mut Findings
                         Some(word) => findings.invalid_as_written(&at, &shown, word, detail),
                         None => findings.invalid(&at, shown, detail),
                     }
-                    if findings.0.len() >= MOST_WRONG {
+                    if findings.0.len() >= MOST_ERRORS {
                         return None;
                     }
                     set_aside = (at, stand_ins());
@@ -191,9 +206,17 @@ fn segments(path: &serde_ignored::Path<'_>) -> Vec<Step> {
 }
 
 fn at(path: &[Step]) -> At {
-    path.iter().fold(At::root(), |at, step| match step {
-        Step::Field(name) => at.child(name),
-        Step::Index(index) => at.index(*index),
+    let mut in_map = false;
+    path.iter().fold(At::root(), |at, step| {
+        let key = std::mem::replace(&mut in_map, false);
+        match step {
+            Step::Field(name) if key => at.key(name),
+            Step::Field(name) => {
+                in_map = MAPS.contains(&name.as_str());
+                at.child(name)
+            }
+            Step::Index(index) => at.index(*index),
+        }
     })
 }
 
@@ -214,13 +237,19 @@ fn redacted(path: &[Step], value: &Value) -> Value {
     }
 }
 
-/// What would have been right, in words of the format and not of a programming language.
-fn expected(message: &str) -> String {
-    let Some((_, expected)) = message.rsplit_once(", expected ") else {
-        return message.to_owned();
+const TIME: &str = "must be a time such as 2026-01-02T03:04:05Z";
+
+/// What would have been right instead of this value, in words of the format and not of a programming language.
+fn expected(message: &str, value: &Value) -> String {
+    let of_type = ["invalid type: ", "invalid value: "].iter().any(|start| message.starts_with(start));
+    let Some((_, expected)) = message.rsplit_once(", expected ").filter(|_| of_type) else {
+        // Of all that a pod may say, only times are read out of a text.
+        return if value.is_string() { TIME } else { message }.to_owned();
     };
     match expected {
-        "i32" => "must be a whole number of 32 bits".to_owned(),
+        "i32" | "a 32-bit integer" => "must be a whole number of 32 bits".to_owned(),
+        "a timestamp string" => TIME.to_owned(),
+        "a string" if value.is_array() || value.is_object() => format!("must be a string, not {}", kind_of(value)),
         "i64" => "must be a whole number of 64 bits".to_owned(),
         "a boolean" => "must be true or false".to_owned(),
         "a string" => "must be a string: put it in quotes".to_owned(),
@@ -236,16 +265,28 @@ fn expected(message: &str) -> String {
 fn name_unknown(within: &[Step], path: &[Step], findings: &mut Findings) {
     let Some((Step::Field(name), parents)) = path.split_last() else { return };
     let here = fields_at(parents);
-    let detail = match place_of(name) {
+    let detail = match place_of(name, parents) {
         Some(place) => format!("it belongs into {place}"),
         None => suggest::did_you_mean(name, here.iter().copied()),
     };
     findings.unknown(&at(&[within, path].concat()), detail);
 }
 
-/// Where a field that stands in the wrong place belongs.
-fn place_of(name: &str) -> Option<&'static str> {
-    let places = [("spec", fields_of::<v1::PodSpec>()), ("spec.containers[]", fields_of::<v1::Container>())];
+/// Where a field that stands below these belongs: what is near comes first, since several places may know its name.
+fn place_of(name: &str, parents: &[Step]) -> Option<&'static str> {
+    let mut places = [
+        ("spec", fields_of::<v1::PodSpec>()),
+        ("spec.containers[]", fields_of::<v1::Container>()),
+        ("spec.securityContext", fields_of::<v1::PodSecurityContext>()),
+        ("spec.containers[].securityContext", fields_of::<v1::SecurityContext>()),
+        ("spec.containers[].resources", fields_of::<v1::ResourceRequirements>()),
+        ("metadata", fields_of::<ObjectMeta>()),
+    ];
+    let in_container = matches!(parents, [_, Step::Field(list), ..] if matches!(list.as_str(), "containers" | "initContainers"));
+    places.sort_by_key(|(place, _)| match *place {
+        "metadata" => !parents.is_empty(),
+        place => parents.is_empty() || in_container && !place.starts_with("spec.containers[]"),
+    });
     places.iter().find(|(_, fields)| fields.contains(&name)).map(|(place, _)| *place)
 }
 
@@ -258,7 +299,7 @@ fn fields_at(path: &[Step]) -> &'static [&'static str] {
     let (last, before) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
     match last {
         "" => fields_of::<v1::Pod>(),
-        "metadata" => fields_of::<k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta>(),
+        "metadata" => fields_of::<ObjectMeta>(),
         "spec" => fields_of::<v1::PodSpec>(),
         "containers" | "initContainers" => fields_of::<v1::Container>(),
         "ports" => fields_of::<v1::ContainerPort>(),
@@ -367,7 +408,7 @@ mod tests {
         let labels: String = (0..5000).map(|n| format!("l{n}: yes, ")).collect();
         let manifest = format!("{{apiVersion: v1, kind: Pod, metadata: {{labels: {{{labels}}}}}}}");
         let Err(SourceError::Fields { errors, .. }) = decode(manifest.as_bytes(), "f") else { panic!("no label is a text") };
-        assert_eq!(errors.len(), MOST_WRONG);
+        assert_eq!(errors.len(), MOST_ERRORS);
     }
 
     #[test]
@@ -379,7 +420,7 @@ mod tests {
                 "kind: Unsupported value: \"Deployment\": supported values: \"Pod\"",
             ],
         );
-        check("{kind: Pod}", &["apiVersion: Required value: a static manifest holds one \"v1\""]);
+        check("{kind: Pod}", &["apiVersion: Required value: must be \"v1\""]);
         check("a: [", &["manifest f.yaml: line 1, column 4: unclosed bracket '['"]);
     }
 
@@ -413,6 +454,46 @@ mod tests {
     }
 
     #[test]
+    fn a_field_in_the_wrong_place_is_told_where_it_belongs() {
+        check(
+            "{apiVersion: v1, kind: Pod, name: p, containers: [], image: i, spec: {runAsUser: 1, labels: {}, limits: {}, securityContext: \
+             {privileged: true, env: []}, initContainers: [{name: i, runAsUser: 1, requests: {}, hostNetwork: true, securityContext: {fsGroup: 1}}]}}",
+            &[
+                "name: Unknown field: it belongs into metadata",
+                "containers: Unknown field: it belongs into spec",
+                "image: Unknown field: it belongs into spec.containers[]",
+                "spec.runAsUser: Unknown field: it belongs into spec.securityContext",
+                "spec.labels: Unknown field: it belongs into metadata",
+                "spec.limits: Unknown field: it belongs into spec.containers[].resources",
+                "spec.securityContext.privileged: Unknown field: it belongs into spec.containers[].securityContext",
+                "spec.securityContext.env: Unknown field: it belongs into spec.containers[]",
+                "spec.initContainers[0].runAsUser: Unknown field: it belongs into spec.containers[].securityContext",
+                "spec.initContainers[0].requests: Unknown field: it belongs into spec.containers[].resources",
+                "spec.initContainers[0].hostNetwork: Unknown field: it belongs into spec",
+                "spec.initContainers[0].securityContext.fsGroup: Unknown field: it belongs into spec.securityContext",
+            ],
+        );
+    }
+
+    #[test]
+    fn what_would_be_right_is_told_of_texts_numbers_and_times() {
+        check(
+            "{apiVersion: v1, kind: Pod, metadata: {creationTimestamp: yesterday, deletionTimestamp: 5, labels: {a: [x]}}, spec: {\
+             overhead: {cpu: {}}, containers: [{name: c, image: {}, livenessProbe: {tcpSocket: {port: 99999999999}}, \
+             readinessProbe: {tcpSocket: {port: 1.5}}}]}}",
+            &[
+                "metadata.creationTimestamp: Invalid value: \"yesterday\": must be a time such as 2026-01-02T03:04:05Z",
+                "metadata.deletionTimestamp: Invalid value: 5: must be a time such as 2026-01-02T03:04:05Z",
+                "metadata.labels[a]: Invalid value: [\"x\"]: must be a string, not a list",
+                "spec.overhead[cpu]: Invalid value: {}: must be a quantity such as 250m or 64Mi",
+                "spec.containers[0].image: Invalid value: {}: must be a string, not a mapping",
+                "spec.containers[0].livenessProbe.tcpSocket.port: Invalid value: 99999999999: must be a whole number of 32 bits",
+                "spec.containers[0].readinessProbe.tcpSocket.port: Invalid value: 1.5: must be a whole number or a string",
+            ],
+        );
+    }
+
+    #[test]
     fn every_wrong_type_and_every_unknown_field_is_named() {
         check(
             "apiVersion: v1\nkind: Pod\nmetadata: {name: 7, lables: {}}\nspec:\n  hostNetwork: maybe\n  image: x\n  containers:\n  - name: c\n    \
@@ -437,9 +518,9 @@ mod tests {
             "apiVersion: v1\nkind: Pod\nmetadata: {labels: {a: y, b: true, c: 5}}\nspec:\n  containers: [{name: c, args: [on, 'y']}, 7]\n  \
              hostNetwork: maybe\n  nosuch: x\n",
             &[
-                "metadata.labels.a: Invalid value: true (written y): must be a string: put it in quotes",
-                "metadata.labels.b: Invalid value: true: must be a string: put it in quotes",
-                "metadata.labels.c: Invalid value: 5: must be a string: put it in quotes",
+                "metadata.labels[a]: Invalid value: true (written y): must be a string: put it in quotes",
+                "metadata.labels[b]: Invalid value: true: must be a string: put it in quotes",
+                "metadata.labels[c]: Invalid value: 5: must be a string: put it in quotes",
                 "spec.containers[0].args[0]: Invalid value: true (written on): must be a string: put it in quotes",
                 "spec.containers[1]: Invalid value: 7: must be a mapping (Container)",
                 "spec.hostNetwork: Invalid value: \"maybe\": must be true or false",

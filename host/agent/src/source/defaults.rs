@@ -147,7 +147,7 @@ fn default_pod_resources(spec: &mut v1::PodSpec) {
     let asked: std::collections::BTreeSet<&String> =
         containers.filter_map(|c| c.resources.as_ref()?.requests.as_ref()).flat_map(BTreeMap::keys).collect();
     for name in asked.into_iter().filter(|name| pod_level(name)) {
-        requests.entry(name.clone()).or_insert_with(|| aggregate(name, init, &spec.containers));
+        requests.entry(name.clone()).or_insert_with(|| written(name, aggregate(name, init, &spec.containers)));
     }
     for (name, limit) in limits.into_iter().filter(|(name, _)| pod_level(name)) {
         requests.entry(name).or_insert(limit);
@@ -162,8 +162,9 @@ pub(super) fn pod_level(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }
 
-/// App containers and sidecars together, or the hungriest moment of initialisation if that is more.
-fn aggregate(resource: &str, init: &[v1::Container], app: &[v1::Container]) -> Quantity {
+/// App containers and sidecars together, or the hungriest moment of initialisation if that is more: millicores of CPU, whole units of
+/// everything else.
+pub(super) fn aggregate(resource: &str, init: &[v1::Container], app: &[v1::Container]) -> u64 {
     let request = |container: &v1::Container| {
         let amount = container.resources.as_ref().and_then(|r| r.requests.as_ref()?.get(resource));
         amount.map_or(0, |amount| in_unit(resource, amount))
@@ -177,7 +178,11 @@ fn aggregate(resource: &str, init: &[v1::Container], app: &[v1::Container]) -> Q
         peak = peak.max(sidecars.saturating_add(own));
     }
     let running = app.iter().map(request).fold(sidecars, u64::saturating_add);
-    let amount = peak.max(running);
+    peak.max(running)
+}
+
+/// Such an amount as the API writes it.
+pub(super) fn written(resource: &str, amount: u64) -> Quantity {
     Quantity(if resource == "cpu" { quantity::cores(amount) } else { quantity::binary(amount) })
 }
 

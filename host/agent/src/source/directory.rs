@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use polylet_core::pod::{Pod, Source};
 
 use super::adoption::Adoption;
-use super::{Origin, Report, SourceError, load_adopting, parsed};
+use super::{Origin, Report, SourceError, guarded, load_adopting, parsed};
 use crate::document::MAX_BYTES;
 
 /// Manifests at a path, and what was read of them so far.
@@ -167,7 +167,8 @@ impl Directory {
         let place = path.to_string_lossy();
         let origin =
             Origin { source: Source::File, place: &place, node_name: &self.node_name, seen: now, sysctls: &self.sysctls };
-        match pod_of(&read.bytes, &origin, path, entry.pod.as_ref(), self.adoption.as_mut()) {
+        let adoption = self.adoption.as_mut();
+        match guarded(&place, || pod_of(&read.bytes, &origin, path, entry.pod.as_ref(), adoption)) {
             Ok(pod) => entry.pod = Some(pod),
             Err(error) => problems.push(kept(error, entry)),
         }

@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1;
 use serde_json::Value;
 
-use super::sysctls;
+use super::{sysctls, validate};
 use crate::document::field::{At, FieldError, Findings};
 
 /// Fields that the node cannot honour yet, and what they stand for. A path of `[]` goes through a list, `{/}` through the keys of a map that
@@ -80,7 +80,8 @@ pub fn unsupported(pod: &v1::Pod, allowed_sysctls: &[String]) -> Vec<FieldError>
 fn unsafe_sysctls(pod: &v1::Pod, allowed: &[String], findings: &mut Findings) {
     let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     for (i, sysctl) in context.and_then(|context| context.sysctls.as_ref()).into_iter().flatten().enumerate() {
-        if !sysctls::is_allowed(&sysctl.name, allowed) {
+        // What is no name at all has been told already.
+        if validate::is_sysctl(&sysctl.name) && !sysctls::is_allowed(&sysctl.name, allowed) {
             let detail =
                 format!("forbidden sysctl: {:?} not allowlisted (allowedUnsafeSysctls of the configuration)", sysctl.name);
             findings.forbidden(&At::of("spec.securityContext.sysctls").index(i).child("name"), detail);

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::adoption::Adoption;
 use super::fetch::{FetchError, Fetcher, ManifestUrl};
-use super::{Origin, Report, SourceError, complete, decode, parsed};
+use super::{Origin, Report, SourceError, complete, decode, guarded, parsed};
 use crate::perform::chain;
 
 /// A URL, and what it has declared so far.
@@ -77,7 +77,7 @@ impl Url {
             return None;
         }
         let mut problems = Vec::new();
-        match self.pods_of(&bytes, now, &mut problems) {
+        match guarded(&self.url.shown(), || self.pods_of(&bytes, now, &mut problems)) {
             Ok(pods) => Some(Report { pods: Some(self.tell(pods)), problems }),
             Err(error) => Some(Report { pods: None, problems: vec![self.kept(error)] }),
         }

@@ -5,13 +5,16 @@ mod names;
 mod network;
 mod probe;
 mod resources;
+mod scheduling;
 mod security;
 mod volume;
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+pub(super) use self::names::is_sysctl;
 use crate::document::field::{At, FieldError, Findings};
 
 /// All that is wrong with the pod, in the order of its fields' checks; empty when it can be run.
@@ -22,6 +25,7 @@ pub fn validate(pod: &v1::Pod) -> Vec<FieldError> {
         findings.required(&At::of("spec"), "");
         return findings.0;
     };
+    security::annotations(pod, spec, &At::of("metadata").child("annotations"), &mut findings);
     let at = At::of("spec");
     let volumes = volume::volumes(spec, &at, &mut findings);
     container::containers(spec, &volumes, &at, &mut findings);
@@ -29,7 +33,7 @@ pub fn validate(pod: &v1::Pod) -> Vec<FieldError> {
     network::network(spec, &at, &mut findings);
     security::pod(spec, &at, &mut findings);
     resources::pod(spec, &at, &mut findings);
-    scheduling(spec, &at, &mut findings);
+    scheduling::scheduling(spec, &at, &mut findings);
     findings.0
 }
 
@@ -50,8 +54,32 @@ fn metadata(pod: &v1::Pod, findings: &mut Findings) {
     if meta.deletion_timestamp.is_some() {
         findings.forbidden(&at.child("deletionTimestamp"), "may not be set: remove the file to remove the pod");
     }
+    findings.not_negative(&at.child("generation"), meta.generation);
     labels(meta.labels.as_ref(), &at.child("labels"), findings);
     annotations(meta.annotations.as_ref(), &at.child("annotations"), findings);
+    owners(meta.owner_references.as_deref(), &at.child("ownerReferences"), findings);
+    for (i, finalizer) in meta.finalizers.iter().flatten().enumerate() {
+        findings.format(&at.child("finalizers").index(i), finalizer, names::qualified_name(finalizer));
+    }
+}
+
+fn owners(owners: Option<&[OwnerReference]>, at: &At, findings: &mut Findings) {
+    let mut controlled = false;
+    for (i, owner) in owners.into_iter().flatten().enumerate() {
+        let at = at.index(i);
+        // `group/version`, or a version alone.
+        if owner.api_version.rsplit('/').next().unwrap_or_default().is_empty() {
+            findings.invalid(&at.child("apiVersion"), owner.api_version.as_str(), "version must not be empty");
+        }
+        for (field, text) in [("kind", &owner.kind), ("name", &owner.name), ("uid", &owner.uid)] {
+            if text.is_empty() {
+                findings.invalid(&at.child(field), "", "must not be empty");
+            }
+        }
+        if owner.controller == Some(true) && std::mem::replace(&mut controlled, true) {
+            findings.invalid(&at.child("controller"), true, "Only one reference can have Controller set to true");
+        }
+    }
 }
 
 /// Largest sum of all annotations' keys and values.
@@ -88,58 +116,6 @@ fn lifecycle(spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
     if spec.ephemeral_containers.as_ref().is_some_and(|list| !list.is_empty()) {
         findings.forbidden(&at.child("ephemeralContainers"), "cannot be set on create");
     }
-}
-
-/// What a scheduler would read, and the pod's place among others.
-fn scheduling(spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
-    labels(spec.node_selector.as_ref(), &at.child("nodeSelector"), findings);
-    if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
-        findings.forbidden(&at.child("schedulingGates"), "a pod with a node cannot be gated");
-    }
-    let name = spec.scheduler_name.as_deref().unwrap_or_default();
-    findings.format(&at.child("schedulerName"), name, names::qualified_name(name));
-    if let Some(class) = spec.priority_class_name.as_deref().filter(|class| !class.is_empty()) {
-        findings.format(&at.child("priorityClassName"), class, names::dns_subdomain(class));
-    }
-    if let Some(class) = spec.runtime_class_name.as_deref().filter(|class| !class.is_empty()) {
-        findings.format(&at.child("runtimeClassName"), class, names::dns_subdomain(class));
-    }
-    findings.one_of(&at.child("preemptionPolicy"), spec.preemption_policy.as_deref(), &["Never", "PreemptLowerPriority"]);
-    if let Some(os) = &spec.os {
-        findings.one_of(&at.child("os").child("name"), Some(&os.name), &["linux"]);
-    }
-    for (i, gate) in spec.readiness_gates.iter().flatten().enumerate() {
-        let at = at.child("readinessGates").index(i).child("conditionType");
-        findings.format(&at, &gate.condition_type, names::qualified_name(&gate.condition_type));
-    }
-    for (i, toleration) in spec.tolerations.iter().flatten().enumerate() {
-        tolerates(toleration, &at.child("tolerations").index(i), findings);
-    }
-}
-
-fn tolerates(toleration: &v1::Toleration, at: &At, findings: &mut Findings) {
-    let filled = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
-    let operator = toleration.operator.as_deref().filter(|o| !o.is_empty());
-    if let Some(key) = toleration.key.as_deref().filter(|key| !key.is_empty()) {
-        findings.format(&at.child("key"), key, names::qualified_name(key));
-    } else if operator != Some("Exists") {
-        findings.invalid(
-            &at.child("operator"),
-            operator,
-            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
-        );
-    }
-    let effect = toleration.effect.as_deref().filter(|e| !e.is_empty());
-    if toleration.toleration_seconds.is_some() && effect != Some("NoExecute") {
-        findings.invalid(&at.child("effect"), effect, "effect must be 'NoExecute' when `tolerationSeconds` is set");
-    }
-    findings.one_of(&at.child("operator"), operator, &["Equal", "Exists", "Gt", "Lt"]);
-    if operator == Some("Exists") && filled(&toleration.value) {
-        findings.invalid(&at.child("operator"), "Exists", "value must be empty when `operator` is 'Exists'");
-    }
-    let value = toleration.value.as_deref().unwrap_or_default();
-    findings.format(&at.child("value"), value, names::label_value(value));
-    findings.one_of(&at.child("effect"), effect, &["NoExecute", "NoSchedule", "PreferNoSchedule"]);
 }
 
 #[cfg(test)]
@@ -183,6 +159,17 @@ mod tests {
             "{name: web, annotations: {kubernetes.io/config.mirror: x}}",
             &["metadata.annotations[kubernetes.io/config.mirror]: Forbidden: a static pod may not be a mirror pod"],
         );
+        check_meta(
+            "{name: web, generation: -1, finalizers: [''], ownerReferences: [{apiVersion: apps/v1, kind: A, name: a, uid: u, controller: true}, \
+             {apiVersion: apps/, kind: A, name: a, uid: '', controller: true}]}",
+            &[
+                "metadata.generation: Invalid value: -1: must be greater than or equal to 0",
+                "metadata.ownerReferences[1].apiVersion: Invalid value: \"apps/\": version must not be empty",
+                "metadata.ownerReferences[1].uid: Invalid value: \"\": must not be empty",
+                "metadata.ownerReferences[1].controller: Invalid value: true: Only one reference can have Controller set to true",
+                "metadata.finalizers[0]: Invalid value: \"\": name part must be non-empty",
+            ],
+        );
         let long = format!("{{name: web, labels: {{a: {}}}}}", "x".repeat(64));
         assert!(errors(&long, "{containers: [{name: c, image: i}]}")[0].ends_with("must be no more than 63 bytes"));
     }
@@ -203,14 +190,6 @@ mod tests {
                 "spec.ephemeralContainers: Forbidden: cannot be set on create",
                 "spec.schedulingGates: Forbidden: a pod with a node cannot be gated",
                 "spec.os.name: Unsupported value: \"windows\": supported values: \"linux\"",
-            ],
-        );
-        check(
-            "{tolerations: [{operator: Equal}, {key: a, effect: NoSchedule, tolerationSeconds: 5}], containers: [{name: c, image: i}]}",
-            &[
-                "spec.tolerations[0].operator: Invalid value: \"Equal\": operator must be Exists when `key` is empty, which means \"match all \
-             values and all keys\"",
-                "spec.tolerations[1].effect: Invalid value: \"NoSchedule\": effect must be 'NoExecute' when `tolerationSeconds` is set",
             ],
         );
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tokio_stream::StreamExt;
 
 use super::Report;
 use super::directory::{Directory, Scope};
+use crate::tell;
 
 /// A burst of events counts as one: looked at once it has been quiet this long, at the latest after [`BURST`].
 const QUIET: Duration = Duration::from_millis(2);
@@ -49,7 +51,7 @@ pub async fn watch(mut directory: Directory, every: Duration, out: mpsc::Sender<
             }
         }
         if let Some(scope) = scope.take() {
-            let (back, report) = look(directory, scope).await;
+            let (back, report) = look(directory, move |directory| directory.refresh(&scope, Timestamp::now())).await;
             directory = back;
             if let Some(report) = report
                 && out.send(report).await.is_err()
@@ -79,15 +81,24 @@ pub async fn watch(mut directory: Directory, every: Duration, out: mpsc::Sender<
     }
 }
 
-/// Reading files may block: not on a thread that serves others.
-async fn look(mut directory: Directory, scope: Scope) -> (Directory, Option<Report>) {
+/// Reading files may block: not on a thread that serves others. A look that panics brings no news: what was declared stays, and the next
+/// round looks at all of it again.
+async fn look(
+    mut directory: Directory,
+    refresh: impl FnOnce(&mut Directory) -> Option<Report> + Send + 'static,
+) -> (Directory, Option<Report>) {
     let task = tokio::task::spawn_blocking(move || {
-        let report = directory.refresh(&scope, Timestamp::now());
+        // The directory's entries are whole between two statements; only the last of a look tells what they come to.
+        let report = std::panic::catch_unwind(AssertUnwindSafe(|| refresh(&mut directory))).unwrap_or_else(|payload| {
+            let why = tell::panicked(&*payload);
+            tracing::error!(path = %directory.path().display(), "a look at the manifests came to nothing: {why}");
+            None
+        });
         (directory, report)
     });
     match task.await {
         Ok(result) => result,
-        // It is never cancelled: a panic there is a panic here.
+        // It is never cancelled, and its panics are caught.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
@@ -256,6 +267,22 @@ mod tests {
         world.quiet(Duration::from_millis(50)).await;
         fs::rename(world.dir.path().join("new"), world.dir.path().join("web.yaml")).unwrap();
         assert_eq!(world.next().await.0, "b-n");
+    }
+
+    #[tokio::test]
+    async fn a_look_that_panics_ends_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.yaml"), pod("a")).unwrap();
+        let all = |directory: &mut Directory| directory.refresh(&Scope::All, Timestamp::UNIX_EPOCH);
+        let (directory, report) = look(Directory::new(dir.path(), "n"), all).await;
+        assert_eq!(report.unwrap().pods.unwrap().len(), 1);
+        let (directory, report) = look(directory, |_| panic!("of its own making")).await;
+        assert!(report.is_none());
+        let (directory, report) = look(directory, all).await;
+        assert!(report.is_none(), "the pod is as it was");
+        fs::write(dir.path().join("b.yaml"), pod("b")).unwrap();
+        let (_, report) = look(directory, all).await;
+        assert_eq!(report.unwrap().pods.unwrap().len(), 2);
     }
 
     #[tokio::test]

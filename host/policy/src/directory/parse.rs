@@ -37,7 +37,16 @@ pub(super) fn binding(file: &Path, bytes: &[u8], is_named: bool) -> Result<Bindi
 fn document(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| format!("is not UTF-8 text: byte {}", error.valid_up_to()))?;
     let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: 64, max_nodes: 50_000, max_documents: 1, max_anchors: 100, max_aliases: 100 },
+        budget: serde_saphyr::budget! {
+            max_depth: 64,
+            max_nodes: 50_000,
+            max_documents: 1,
+            max_anchors: 100,
+            max_aliases: 100,
+            // One anchor and a hundred aliases are no bomb: what they stand for is counted.
+            enforce_alias_anchor_ratio: false,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 50_000 },
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
         with_snippet: false,
     };
@@ -53,13 +62,20 @@ fn document(bytes: &[u8]) -> Result<Map<String, Value>, String> {
 fn words(error: &serde_saphyr::Error) -> String {
     use serde_saphyr::Error;
     use serde_saphyr::budget::BudgetBreach::{Depth, Documents};
-    let said = match error.without_snippet() {
-        Error::AliasError { error, .. } => return words(error),
+    // What is wrong below an alias is told with the alias's place.
+    let mut inner = error.without_snippet();
+    while let Error::AliasError { error, .. } = inner {
+        inner = error.without_snippet();
+    }
+    let said = match inner {
         Error::NullIntoString { .. } => "a key is empty: it must be a text",
         Error::RecursiveReferencesRequireWeakTypes { .. } => "an alias stands within its own anchor: it would never end",
         Error::Budget { breach: Depth { .. }, .. } => "nested deeper than 64 levels",
         Error::Budget { breach: Documents { .. }, .. } => "several documents: a binding is one",
         Error::Budget { .. } => "larger than any binding: at most 50000 values, 100 anchors and 100 aliases",
+        Error::AliasReplayLimitExceeded { .. } | Error::AliasReplayStackDepthExceeded { .. } => {
+            "aliases stand for too much: at most 50000 values, written out"
+        }
         other => return other.to_string(),
     };
     let place = error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));

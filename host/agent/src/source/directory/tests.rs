@@ -137,7 +137,7 @@ fn a_bad_file_is_told_once_and_harms_no_other() {
     let mut world = World::new();
     world.write("a.yaml", "kind: Nonsense");
     world.write("b.yaml", &pod("web", "i"));
-    let problem = "manifest a.yaml: apiVersion: Required value: a static manifest holds one \"v1\"; kind: Unsupported value: \"Nonsense\": \
+    let problem = "manifest a.yaml: apiVersion: Required value: must be \"v1\"; kind: Unsupported value: \"Nonsense\": \
                    supported values: \"Pod\"";
     world.check("web-n1", &[problem]);
     world.check("=", &[]);

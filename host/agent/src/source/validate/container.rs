@@ -47,7 +47,7 @@ pub(super) fn containers(spec: &v1::PodSpec, volumes: &Volumes<'_>, at: &At, fin
             stop_signal(container, spec.os.is_some(), &at, findings);
         }
         restart_rules(container, &at, findings);
-        resources::container(container, &at, findings);
+        resources::container(container, spec.restart_policy.as_deref(), &at, findings);
         security::container(container, spec.host_users != Some(false), &at, findings);
     }
     host_ports(spec, at, findings);
@@ -105,6 +105,9 @@ fn host_ports(spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
     let app = spec.containers.iter().enumerate().map(|(i, c)| (true, at.child("containers").index(i), c));
     let mut taken = BTreeSet::new();
     for (stays, at, container) in sidecars.chain(app) {
+        // An init container has ended before the next begins: only its own ports meet.
+        let mut own = BTreeSet::new();
+        let taken = if stays { &mut taken } else { &mut own };
         for (i, port) in container.ports.iter().flatten().enumerate() {
             let at = at.child("ports").index(i);
             let host_port = port.host_port.unwrap_or(0);
@@ -115,7 +118,7 @@ fn host_ports(spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
                     "must match `hostPort` when `hostNetwork` is true",
                 );
             }
-            if host_port == 0 || !stays {
+            if host_port == 0 {
                 continue;
             }
             let (protocol, ip) = (port.protocol.as_deref().unwrap_or("TCP"), port.host_ip.as_deref().unwrap_or_default());
@@ -164,7 +167,7 @@ fn environment(container: &v1::Container, volumes: &Volumes<'_>, at: &At, findin
             0 => findings.invalid(
                 &at,
                 "",
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`",
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
             ),
             1 => {}
             _ => findings.invalid(&at, "", "may not have more than one field specified at a time"),
@@ -344,6 +347,19 @@ mod tests {
     }
 
     #[test]
+    fn init_containers_share_ports_of_the_host_with_none_that_runs_later() {
+        check(
+            "{initContainers: [{name: i, image: i, ports: [{containerPort: 1, hostPort: 8080}, {containerPort: 2, hostPort: 8080}]}, \
+             {name: s, image: i, restartPolicy: Always, ports: [{containerPort: 1, hostPort: 8080}]}], \
+             containers: [{name: c, image: i, ports: [{containerPort: 1, hostPort: 8080}]}]}",
+            &[
+                "spec.initContainers[0].ports[1].hostPort: Duplicate value: \"TCP//8080\"",
+                "spec.containers[0].ports[0].hostPort: Duplicate value: \"TCP//8080\"",
+            ],
+        );
+    }
+
+    #[test]
     fn environment_is_checked() {
         check(
             "{containers: [{name: c, image: i, env: [{name: 'A=B'}, {name: A, value: x, valueFrom: {fieldRef: {fieldPath: spec.name}}}, \
@@ -358,7 +374,7 @@ mod tests {
                  \"status.hostIP\", \"status.hostIPs\", \"status.podIP\", \"status.podIPs\", \"metadata.labels['<KEY>']\", \
                  \"metadata.annotations['<KEY>']\"",
                 "spec.containers[0].env[2].valueFrom: Invalid value: \"\": must specify one of: `fieldRef`, `resourceFieldRef`, \
-                 `configMapKeyRef` or `secretKeyRef`",
+                 `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
                 "spec.containers[0].env[4].name: Required value",
                 "spec.containers[0].env[5].valueFrom: Invalid value: \"\": may not have more than one field specified at a time",
                 "spec.containers[0].env[5].valueFrom.fieldRef.fieldPath: Required value",

@@ -128,7 +128,7 @@ pub(super) fn header_name(text: &str) -> Vec<String> {
 }
 
 /// Name of a kernel setting, with `.` or `/` between its parts.
-pub(super) fn is_sysctl(text: &str) -> bool {
+pub(in crate::source) fn is_sysctl(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     text.len() <= 253
         && text.split(['.', '/']).all(|part| {

@@ -1,42 +1,57 @@
 //! Requests and limits, of containers and of the pod.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use polylet_core::quantity;
 
 use super::names;
 use crate::document::field::{At, Findings};
-use crate::source::defaults::pod_level;
+use crate::source::defaults::{aggregate, pod_level, written};
 
 /// Checks one container's requests and limits.
-pub(super) fn container(container: &v1::Container, at: &At, findings: &mut Findings) {
+pub(super) fn container(container: &v1::Container, restart_policy: Option<&str>, at: &At, findings: &mut Findings) {
+    let mut taken = BTreeSet::new();
     for (i, policy) in container.resize_policy.iter().flatten().enumerate() {
         let at = at.child("resizePolicy").index(i);
+        if !taken.insert(policy.resource_name.as_str()) {
+            findings.duplicate(&at, policy.resource_name.as_str());
+        }
         findings.one_of(&at.child("resourceName"), Some(&policy.resource_name), &["cpu", "memory"]);
-        findings.one_of(&at.child("restartPolicy"), Some(&policy.restart_policy), &["NotRequired", "RestartContainer"]);
+        let at = at.child("restartPolicy");
+        findings.one_of(&at, Some(&policy.restart_policy), &["NotRequired", "RestartContainer"]);
+        if restart_policy == Some("Never") && policy.restart_policy == "RestartContainer" {
+            findings.invalid(&at, "RestartContainer", "must be 'NotRequired' when `restartPolicy` is 'Never'");
+        }
     }
     let Some(resources) = &container.resources else { return };
     let at = at.child("resources");
     for (field, amounts) in [("limits", &resources.limits), ("requests", &resources.requests)] {
         for (name, amount) in amounts.iter().flatten() {
-            let at = at.child(field);
+            let at = at.child(field).key(name);
             container_resource(name, &at, findings);
-            check_amount(name, amount, &at.key(name), findings);
+            check_amount(name, amount, &at, findings);
         }
     }
     within(resources, &at, findings);
-    let hugepages = amounts(resources).any(|(name, _)| name.starts_with("hugepages-"));
-    if hugepages && !amounts(resources).any(|(name, _)| matches!(name.as_str(), "cpu" | "memory")) {
-        findings.forbidden(&at, "HugePages require cpu or memory");
+    huge_pages_alone(resources, &at, findings);
+}
+
+/// A process that uses huge pages uses something else too.
+fn huge_pages_alone(resources: &v1::ResourceRequirements, at: &At, findings: &mut Findings) {
+    let huge_pages = amounts(resources).any(|(name, _)| name.starts_with("hugepages-"));
+    if huge_pages && !amounts(resources).any(|(name, _)| matches!(name.as_str(), "cpu" | "memory")) {
+        findings.forbidden(at, "HugePages require cpu or memory");
     }
 }
 
 /// Checks what is declared for the pod as a whole.
 pub(super) fn pod(spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
     for (name, amount) in spec.overhead.iter().flatten() {
-        let at = at.child("overhead");
+        let at = at.child("overhead").key(name);
         container_resource(name, &at, findings);
-        check_amount(name, amount, &at.key(name), findings);
+        check_amount(name, amount, &at, findings);
     }
     let Some(resources) = &spec.resources else { return };
     let at = at.child("resources");
@@ -53,19 +68,16 @@ pub(super) fn pod(spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
         findings.forbidden(&at.child("claims"), "claims cannot be set for Resources at pod-level");
     }
     within(resources, &at, findings);
+    huge_pages_alone(resources, &at, findings);
     below_pod(spec, resources, &at, findings);
 }
 
-/// What the app containers ask for together must fit the pod's request, and no container may be allowed more than the pod.
+/// What the containers ask for at the hungriest moment must fit the pod's request, and none may be allowed more than the pod.
 fn below_pod(spec: &v1::PodSpec, resources: &v1::ResourceRequirements, at: &At, findings: &mut Findings) {
     for (name, pod) in resources.requests.iter().flatten() {
-        let requests = spec.containers.iter().filter_map(|c| c.resources.as_ref()?.requests.as_ref()?.get(name));
-        let Some(sum) = requests.map(|amount| in_unit(name, amount)).try_fold(0u64, |sum, n| Some(sum.saturating_add(n?))) else {
-            continue;
-        };
+        let sum = aggregate(name, spec.init_containers.as_deref().unwrap_or_default(), &spec.containers);
         if in_unit(name, pod).is_some_and(|pod| sum > pod) {
-            let unit = if name == "cpu" { quantity::cores(sum) } else { quantity::binary(sum) };
-            let detail = format!("must be greater than or equal to aggregate container requests of {unit}");
+            let detail = format!("must be greater than or equal to aggregate container requests of {}", written(name, sum).0);
             findings.invalid(&at.child("requests").key(name), pod.0.as_str(), detail);
         }
     }
@@ -129,8 +141,21 @@ fn check_amount(name: &str, amount: &Quantity, at: &At, findings: &mut Findings)
         }
         Err(error) => findings.invalid(at, amount.0.as_str(), error.to_string()),
         Ok(milli) if name.contains('/') && milli % 1000 != 0 => findings.invalid(at, amount.0.as_str(), "must be an integer"),
-        Ok(_) => {}
+        Ok(_) => {
+            if let Some(size) = name.strip_prefix("hugepages-")
+                && !is_multiple(&amount.0, size)
+            {
+                findings.invalid(at, amount.0.as_str(), format!("{} is not positive integer multiple of {name}", amount.0));
+            }
+        }
     }
+}
+
+/// Whether an amount is made of pages of this size; of what is no size, none is.
+fn is_multiple(amount: &str, size: &str) -> bool {
+    let amount = quantity::milli(amount).ok().filter(|milli| milli % 1000 == 0).and(quantity::whole(amount).ok());
+    let size = quantity::whole(size).ok().filter(|size| *size > 0);
+    matches!((amount, size), (Some(amount), Some(size)) if amount % size == 0)
 }
 
 /// Requests stay within limits; what cannot be overcommitted must be equal.
@@ -139,12 +164,12 @@ fn within(resources: &v1::ResourceRequirements, at: &At, findings: &mut Findings
         let limit = resources.limits.as_ref().and_then(|limits| limits.get(name));
         let overcommits = !name.contains('/') && !name.starts_with("hugepages-");
         match limit {
-            Some(limit) if exceeds(request, limit) => {
-                let detail = format!("must be less than or equal to {name} limit of {}", limit.0);
+            Some(limit) if !overcommits && (exceeds(request, limit) || exceeds(limit, request)) => {
+                let detail = format!("must be equal to {name} limit of {}", limit.0);
                 findings.invalid(&at.child("requests"), request.0.as_str(), detail);
             }
-            Some(limit) if !overcommits && exceeds(limit, request) => {
-                let detail = format!("must be equal to {name} limit of {}", limit.0);
+            Some(limit) if exceeds(request, limit) => {
+                let detail = format!("must be less than or equal to {name} limit of {}", limit.0);
                 findings.invalid(&at.child("requests"), request.0.as_str(), detail);
             }
             None if !overcommits => findings.required(&at.child("limits"), "Limit must be set for non overcommitable resources"),
@@ -176,9 +201,9 @@ mod tests {
         check(
             "{containers: [{name: c, image: i, resources: {limits: {cpu: 500m, memory: 1Gx, disk: 1}, requests: {cpu: 1, memory: -1}}}]}",
             &[
-                "spec.containers[0].resources.limits: Invalid value: \"disk\": must be a standard resource for containers",
+                "spec.containers[0].resources.limits[disk]: Invalid value: \"disk\": must be a standard resource for containers",
                 "spec.containers[0].resources.limits[memory]: Invalid value: \"1Gx\": not a quantity such as 250m, 1.5 or 64Mi",
-                "spec.containers[0].resources.requests: Invalid value: \"disk\": must be a standard resource for containers",
+                "spec.containers[0].resources.requests[disk]: Invalid value: \"disk\": must be a standard resource for containers",
                 "spec.containers[0].resources.requests[memory]: Invalid value: \"-1\": must be greater than or equal to 0",
                 "spec.containers[0].resources.requests: Invalid value: \"1\": must be less than or equal to cpu limit of 500m",
             ],
@@ -187,6 +212,14 @@ mod tests {
         check(
             "{containers: [{name: c, image: i, resources: {limits: {hugepages-2Mi: 4Mi}}}]}",
             &["spec.containers[0].resources: Forbidden: HugePages require cpu or memory"],
+        );
+        check(
+            "{containers: [{name: c, image: i, resources: {limits: {cpu: 1, hugepages-2Mi: 4Mi, hugepages-1Gi: 0, hugepages-1: 500m}}}]}",
+            &[
+                "spec.containers[0].resources.limits[hugepages-1]: Invalid value: \"500m\": 500m is not positive integer multiple of hugepages-1",
+                "spec.containers[0].resources.requests[hugepages-1]: Invalid value: \"500m\": 500m is not positive integer multiple of \
+                 hugepages-1",
+            ],
         );
         check(
             "{containers: [{name: c, image: i, resources: {requests: {cpu: 1, hugepages-2Mi: 4Mi}}}]}",

@@ -1,11 +1,11 @@
-//! Security contexts of the pod and of its containers, and what contradicts what.
+//! Security contexts of the pod and of its containers, what stands for them in annotations, and what contradicts what.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1;
 
 use super::names;
-use crate::document::field::{At, Findings};
+use crate::document::field::{At, Findings, shown};
 
 /// Checks the pod's security context and namespaces.
 pub(super) fn pod(spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
@@ -70,22 +70,66 @@ fn id(id: Option<i64>, at: &At, findings: &mut Findings) {
 
 fn seccomp(profile: Option<&v1::SeccompProfile>, at: &At, findings: &mut Findings) {
     if let Some(profile) = profile {
-        confinement("seccomp", &profile.type_, profile.localhost_profile.as_deref(), at, findings);
+        confinement("seccomp", "seccompProfile", &profile.type_, profile.localhost_profile.as_deref(), at, findings);
         let path = profile.localhost_profile.as_deref().unwrap_or_default();
         findings.format(&at.child("localhostProfile"), path, names::relative_path(path));
     }
 }
 
+/// Longest name of an AppArmor profile.
+const APP_ARMOR_MAX: usize = 4095;
+
 fn app_armor(profile: Option<&v1::AppArmorProfile>, at: &At, findings: &mut Findings) {
     if let Some(profile) = profile {
-        confinement("AppArmor", &profile.type_, profile.localhost_profile.as_deref(), at, findings);
+        confinement("AppArmor", "appArmorProfile", &profile.type_, profile.localhost_profile.as_deref(), at, findings);
+        let name = profile.localhost_profile.as_deref().unwrap_or_default();
+        let at = at.child("localhostProfile");
+        if name.trim() != name {
+            findings.invalid(&at, name, "must not be padded with whitespace");
+        }
+        if name.len() > APP_ARMOR_MAX {
+            findings.too_long(&at, format!("may not be more than {APP_ARMOR_MAX} bytes"));
+        }
+    }
+}
+
+/// Annotations that gave containers their AppArmor profiles before there was a field. The API server makes fields of them; for a static
+/// pod nobody does, and it would run without the profile that it asks for.
+pub(super) fn annotations(pod: &v1::Pod, spec: &v1::PodSpec, at: &At, findings: &mut Findings) {
+    for (key, profile) in pod.metadata.annotations.iter().flatten() {
+        let Some(name) = key.strip_prefix("container.apparmor.security.beta.kubernetes.io/") else { continue };
+        let at = at.key(key);
+        let container = spec.init_containers.iter().flatten().chain(&spec.containers).find(|container| container.name == name);
+        if container.is_none() {
+            findings.invalid(&at, name, "container not found");
+        }
+        let (kind, local) = match (profile.as_str(), profile.strip_prefix("localhost/")) {
+            // Asks for nothing.
+            ("", _) => continue,
+            ("runtime/default", _) => ("RuntimeDefault", None),
+            ("unconfined", _) => ("Unconfined", None),
+            (_, Some(local)) => ("Localhost", Some(local)),
+            (other, None) => {
+                findings.invalid(&at, other, format!("invalid AppArmor profile name: {}", shown(&other.into())));
+                continue;
+            }
+        };
+        let Some(container) = container else { continue };
+        let own = container.security_context.as_ref().and_then(|context| context.app_armor_profile.as_ref());
+        let of_pod = || spec.security_context.as_ref().and_then(|context| context.app_armor_profile.as_ref());
+        let field = own.or_else(of_pod);
+        if !field.is_some_and(|field| field.type_ == kind && field.localhost_profile.as_deref() == local) {
+            let local = local.map(|local| format!(", localhostProfile: {}", shown(&local.into()))).unwrap_or_default();
+            let right = format!("set securityContext.appArmorProfile of the container to {{type: {kind}{local}}}");
+            findings.forbidden(&at, format!("this annotation is not read from static pods: {right}"));
+        }
     }
 }
 
 /// A profile of the node is named exactly where the type is `Localhost`.
-fn confinement(what: &str, kind: &str, local: Option<&str>, at: &At, findings: &mut Findings) {
+fn confinement(what: &str, field: &str, kind: &str, local: Option<&str>, at: &At, findings: &mut Findings) {
     if kind.is_empty() {
-        findings.required(&at.child("type"), "type is required");
+        findings.required(&at.child("type"), &format!("type is required when {field} is set"));
     } else {
         findings.one_of(&at.child("type"), Some(kind), &["Localhost", "RuntimeDefault", "Unconfined"]);
     }
@@ -123,7 +167,27 @@ fn sysctls(spec: &v1::PodSpec, context: &v1::PodSecurityContext, at: &At, findin
 
 #[cfg(test)]
 mod tests {
-    use crate::source::validate::tests::check;
+    use crate::source::validate::tests::{check, errors};
+
+    #[test]
+    fn profiles_in_annotations() {
+        let check = |profile: &str, context: &str, expected: &[&str]| {
+            let metadata = format!("{{name: p, annotations: {{container.apparmor.security.beta.kubernetes.io/c: {profile}}}}}");
+            let found = errors(&metadata, &format!("{{containers: [{{name: c, image: i, securityContext: {context}}}]}}"));
+            let place = "metadata.annotations[container.apparmor.security.beta.kubernetes.io/c]: ";
+            let expected: Vec<String> = expected.iter().map(|expected| format!("{place}{expected}")).collect();
+            assert_eq!(found, expected, "{profile}");
+        };
+        check("''", "{}", &[]);
+        check("unconfined", "{appArmorProfile: {type: Unconfined}}", &[]);
+        check("localhost/web", "{appArmorProfile: {type: Localhost, localhostProfile: web}}", &[]);
+        let start =
+            "Forbidden: this annotation is not read from static pods: set securityContext.appArmorProfile of the container to";
+        check("runtime/default", "{}", &[&format!("{start} {{type: RuntimeDefault}}")]);
+        let named = format!("{start} {{type: Localhost, localhostProfile: \"web\"}}");
+        check("localhost/web", "{appArmorProfile: {type: Unconfined}}", &[&named]);
+        check("strict", "{}", &["Invalid value: \"strict\": invalid AppArmor profile name: \"strict\""]);
+    }
 
     #[test]
     fn the_pods_context() {
