@@ -93,14 +93,14 @@ pub(crate) fn fields_in_files() {
     // The group of the pod may write where its user could not.
     assert_eq!(inside("echo x >/scratch/file; stat -c %g /scratch/file"), "2000");
 
-    node.write_manifest("fields.yaml", &manifest("back"));
+    node.write_manifest("fields.yaml", manifest("back"));
     node.until_true("the file shows the new label", || inside("cat /info/labels") == "tier=\"back\"");
     let now = pod.until_ready();
     assert_eq!((now.id("main"), now.restarts("main")), (before.id("main"), 0), "the container runs on");
 
     // Changed while nobody looked.
     node.end_agent(Signal::KILL);
-    node.write_manifest("fields.yaml", &manifest("aside"));
+    node.write_manifest("fields.yaml", manifest("aside"));
     node.start_agent();
     node.until_true("the file shows the newest label", || inside("cat /info/labels") == "tier=\"aside\"");
     assert_eq!(pod.until_ready().id("main"), before.id("main"));
