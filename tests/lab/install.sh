@@ -6,8 +6,8 @@ set -euo pipefail
 packages=(containerd runc containernetworking-plugins iptables busybox-static musl-tools iproute2 util-linux procps curl jq)
 for option in "$@"; do
     case $option in
-    # The test that makes the types of proto/ anew has a compiler of contracts; no build has.
-    --test) packages+=(protobuf-compiler) ;;
+    # The test that makes the types of proto/ anew has a compiler of contracts, with the contracts that come with it; no build has.
+    --test) packages+=(protobuf-compiler libprotobuf-dev) ;;
     # What guest.sh needs.
     --guest) packages+=(user-mode-linux kmod crun) ;;
     # What containerd.sh needs too.

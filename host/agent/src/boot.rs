@@ -83,7 +83,7 @@ async fn boot_on(settings: &Settings, metrics: &Arc<Metrics>, kernel: &Path) -> 
     resolv_conf::read(&settings.resolv_conf)?;
     let id_ranges = Arc::new(IdRanges::find(&settings.paths, settings.ids_per_pod, settings.max_pods)?);
     let client = connect(settings, metrics)?;
-    let of_root = NodeLock::of_root(&settings.paths.root)?;
+    let of_root = lock_root(settings).await?;
     let read_only = match settings.read_only {
         Some(address) => Some((address, reserve(address).map_err(|error| not_served(address, error))?)),
         None => None,
@@ -275,6 +275,19 @@ fn open_store(settings: &Settings) -> Arc<Store> {
     Arc::new(store)
 }
 
+/// An agent that was killed may hold its locks for a moment yet.
+const LOCKED_FOR: Duration = Duration::from_secs(2);
+
+async fn lock_root(settings: &Settings) -> Result<NodeLock, LockError> {
+    let began = tokio::time::Instant::now();
+    loop {
+        match NodeLock::of_root(&settings.paths.root) {
+            Err(error) if error.may_go() && began.elapsed() < LOCKED_FOR => tokio::time::sleep(Duration::from_millis(50)).await,
+            done => return done,
+        }
+    }
+}
+
 /// The lock lies beside the socket itself: it is waited for, as the runtime's answer is.
 async fn lock_runtime(settings: &Settings) -> anyhow::Result<NodeLock> {
     let endpoint = runtime_endpoint(settings)?;
@@ -288,6 +301,7 @@ async fn lock_runtime(settings: &Settings) -> anyhow::Result<NodeLock> {
                 }
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
+            Err(error) if error.may_go() && began.elapsed() < LOCKED_FOR => tokio::time::sleep(Duration::from_millis(50)).await,
             Err(error @ (LockError::NoSocket { .. } | LockError::NotASocket { .. })) => {
                 return Err(error).with_context(|| format!("no CRI v1 runtime answers at {endpoint} (containerRuntimeEndpoint)"));
             }

@@ -102,6 +102,11 @@ pub fn load(flags: &Flags) -> Result<Loaded, ConfigError> {
     }
     found.add_by_place(errors, warnings);
 
+    if flags.root_dir.as_os_str().is_empty() {
+        let mut errors = Findings::default();
+        errors.invalid(&At::of("value"), "", "must be a directory, such as /var/lib/kubelet");
+        found.add(&by("root-dir", true), errors, Findings::default());
+    }
     // Runtimes and mounts are told paths below it.
     let root_dir = std::path::absolute(&flags.root_dir).unwrap_or_else(|_| flags.root_dir.clone());
     let mut settings = Settings::below(&root_dir, &node_name);

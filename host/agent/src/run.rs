@@ -20,7 +20,7 @@ use polylet_core::node::Node;
 use polylet_core::observed::{ContainerState, Listing, SandboxState, Summary};
 use polylet_core::pod::Source;
 use polylet_core::say::{About, Say};
-use polylet_core::time::Mono;
+use polylet_core::time::{LONGEST, Mono};
 use polylet_machine::facts;
 use polylet_policy::{PolicyHost, Writes};
 use polylet_server::{Metrics, Pulse};
@@ -304,7 +304,7 @@ impl Agent {
         match &act {
             Act::List => self.list_began = Some(std::time::Instant::now()),
             Act::StopContainer { id, timeout, cause } => {
-                tracing::info!(container = %id, ?cause, seconds = timeout.as_secs(), "stop");
+                tracing::info!(container = %id, ?cause, seconds = timeout.min(&LONGEST).as_secs(), "stop");
             }
             _ => {}
         }

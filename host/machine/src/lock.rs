@@ -58,6 +58,11 @@ impl LockError {
     pub fn may_come(&self) -> bool {
         matches!(self, Self::NoSocket { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
     }
+
+    /// Another agent holds it, which may be about to end: the kernel takes a moment to clear away one that was killed.
+    pub fn may_go(&self) -> bool {
+        matches!(self, Self::Held { .. })
+    }
 }
 
 impl NodeLock {

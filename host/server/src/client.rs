@@ -1,6 +1,7 @@
 //! The other end of the administration socket, for the command line.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use axum::body::Body;
 use http_body_util::BodyExt;
@@ -10,6 +11,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::admin::{CUT_SHORT, ExecQuery};
 use crate::exec::{self, Session};
@@ -19,6 +21,9 @@ use crate::exec::{self, Session};
 pub struct AdminClient {
     socket: PathBuf,
 }
+
+/// An answer, or the beginning of one that goes on, is waited for so long: a policy that is bound may take a minute to compile.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// No answer, or not the one wanted.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +45,12 @@ pub enum ClientError {
         /// How.
         #[source]
         cause: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It takes too long: it is stopped, or too busy to be asked.
+    #[error("the agent at {} does not answer within {} s", socket.display(), PATIENCE.as_secs())]
+    Silent {
+        /// The socket.
+        socket: PathBuf,
     },
     /// The log could not be read to its end.
     #[error("the log is not complete: its last line says why")]
@@ -110,7 +121,8 @@ impl AdminClient {
     /// # Errors
     /// [`ClientError`], before the first byte; a later one is the last that arrives.
     pub async fn pieces(&self, path: &str) -> Result<mpsc::Receiver<Result<Vec<u8>, ClientError>>, ClientError> {
-        let mut answer = self.send(Method::GET, path).await?.into_body();
+        let begun = timeout(PATIENCE, self.send(Method::GET, path)).await.map_err(|_| self.silent())?;
+        let mut answer = begun?.into_body();
         let (out, pieces) = mpsc::channel(8);
         let socket = self.socket.clone();
         tokio::spawn(async move {
@@ -150,8 +162,11 @@ impl AdminClient {
     }
 
     async fn value(&self, method: Method, path: &str) -> Result<Value, ClientError> {
-        let body = self.send(method, path).await?.into_body();
-        let bytes = body.collect().await.map_err(|e| self.broken(e))?.to_bytes();
+        let asked = async {
+            let body = self.send(method, path).await?.into_body();
+            body.collect().await.map_err(|e| self.broken(e))
+        };
+        let bytes = timeout(PATIENCE, asked).await.map_err(|_| self.silent())??.to_bytes();
         serde_json::from_slice(&bytes).map_err(|e| self.broken(e))
     }
 
@@ -182,6 +197,10 @@ impl AdminClient {
         let said = serde_json::from_slice::<Value>(&bytes).ok().and_then(|v| v["error"].as_str().map(str::to_owned));
         let message = said.unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned());
         ClientError::Refused { status, message }
+    }
+
+    fn silent(&self) -> ClientError {
+        ClientError::Silent { socket: self.socket.clone() }
     }
 
     fn broken(&self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ClientError {

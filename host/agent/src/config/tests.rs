@@ -71,6 +71,13 @@ impl World {
 }
 
 #[test]
+fn an_empty_root_directory_is_no_place() {
+    let mut world = World::new();
+    world.flags.root_dir = "".into();
+    world.problems(&["flag --root-dir: value: Invalid value: \"\": must be a directory, such as /var/lib/kubelet"]);
+}
+
+#[test]
 fn without_a_file_the_flags_defaults_hold() {
     let settings = World::new().settings();
     let mut expected = Settings::below("/var/lib/kubelet", "n1");
