@@ -2,7 +2,7 @@
 # Runs end-to-end tests on other ground than the machine's own:
 #   on.sh containerd-2    all of them, on a current containerd and runc (lab/containerd.sh)
 #   on.sh cgroup-v2       what a version of cgroups can change, in a guest with cgroup v2 (lab/guest.sh)
-#   on.sh cgroup-v2-crun  the same on a current containerd, with crun in runc's place
+#   on.sh cgroup-v2-crun  the same with crun in runc's place
 # Takes POLYLET_BIN, the agent, and POLYLET_E2E_ONLY; arguments after the first are for the tests.
 set -euo pipefail
 
@@ -23,8 +23,6 @@ containerd-2)
     ;;
 cgroup-v2 | cgroup-v2-crun)
     if [[ $ground == cgroup-v2-crun ]]; then
-        where=$("$lab/containerd.sh")
-        eval "$where"
         RUNC_BIN=$(command -v crun) || { echo "on.sh: crun is missing: run tests/lab/install.sh --guest" >&2; exit 1; }
         export RUNC_BIN
     fi

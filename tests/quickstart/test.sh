@@ -70,12 +70,12 @@ step "packages for other ground" 900 tests/lab/install.sh --all
 if command -v go >/dev/null; then
     step "current containerd" 1500 tests/lab/containerd.sh
     step "node on a current containerd" 1200 tests/e2e/on.sh containerd-2
-    step "node on cgroup v2 with crun" 900 \
-        env POLYLET_E2E_ONLY="basics:: restarts::out_of_memory security::what_it_may" tests/e2e/on.sh cgroup-v2-crun
 else
-    without go "current containerd" "node on a current containerd" "node on cgroup v2 with crun"
+    without go "current containerd" "node on a current containerd"
 fi
 step "node on cgroup v2" 1200 tests/e2e/on.sh cgroup-v2
+step "node on cgroup v2 with crun" 900 \
+    env POLYLET_E2E_ONLY="basics:: restarts::out_of_memory security::what_it_may" tests/e2e/on.sh cgroup-v2-crun
 step "lab" 300 tests/lab/check.sh
 step "smoke" 400 tests/quickstart/smoke.sh
 if cargo fmt --version >/dev/null 2>&1; then
