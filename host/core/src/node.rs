@@ -333,7 +333,7 @@ impl Node {
         self.look_while_unheard();
     }
 
-    /// Until all sources have been heard, a pod may wait for what another one's name turns out to be.
+    /// Until all sources have been heard, a pod may wait for what a look at another one shows.
     fn look_while_unheard(&mut self) {
         if !self.shared.heard {
             self.let_the_queued_look();
