@@ -1,6 +1,7 @@
 //! Directories and links of containers' logs, and the files that containers leave their last words in. [`read`] shows what they printed.
 
 use std::collections::hash_map::RandomState;
+use std::ffi::OsStr;
 use std::fs;
 use std::hash::BuildHasher;
 use std::io;
@@ -81,9 +82,18 @@ pub fn remove_container_log(paths: &Paths, log: &Path, link_name: &str) -> Resul
     gone(fs::remove_file(&link)).map_err(failed("remove", &link))
 }
 
-/// Removes links whose log is no longer there.
+/// Removes links whose log is no longer there, and will not be again.
 pub fn remove_dangling_links(paths: &Paths) -> Result<(), LogError> {
-    remove_links(paths, |target| fs::symlink_metadata(target).is_err_and(|error| error.kind() == io::ErrorKind::NotFound))
+    let missing = |target: &Path| fs::symlink_metadata(target).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    remove_links(paths, |target| missing(target) && !comes_back(target))
+}
+
+/// The log of the newest attempt is opened anew where it has just been rotated, or somebody has removed it, as long as it has a directory.
+fn comes_back(log: &Path) -> bool {
+    let attempt = |name: &OsStr| name.to_str()?.strip_suffix(".log")?.parse::<u32>().ok();
+    let (Some(dir), Some(attempt)) = (log.parent(), log.file_name().and_then(attempt)) else { return false };
+    let (Some(pod), Some(container)) = (dir.parent(), dir.file_name().and_then(OsStr::to_str)) else { return false };
+    dir.is_dir() && newest_attempt(pod, container).is_ok_and(|newest| newest.is_none_or(|newest| newest <= attempt))
 }
 
 /// Name of the link to a container's log, for collectors of logs: cut to what a file name may be, suffix included.
@@ -217,11 +227,21 @@ mod tests {
         remove_pod_logs(&paths, "ns", "b", "u").expect("twice");
         assert!(entries(&paths.container_logs).expect("list").is_empty());
 
-        symlink("/no/such/log", paths.container_logs.join("x.log")).expect("symlink");
-        symlink(pods[0].join("c/1.log"), paths.container_logs.join("y.log")).expect("symlink");
+        assert_eq!(left(), ["0.logs", "1.log", "10.log"]);
+        for (link, target) in [
+            ("elsewhere", PathBuf::from("/no/such/log")),
+            ("there", pods[0].join("c/1.log")),
+            ("dead", pods[0].join("c/9.log")),
+            ("rotated", pods[0].join("c/11.log")),
+            ("no-directory", pods[0].join("gone/0.log")),
+        ] {
+            symlink(target, paths.container_logs.join(link)).expect("symlink");
+        }
+        fs::write(pods[0].join("c/11.log.20261129-190000"), "").expect("write");
         remove_dangling_links(&paths).expect("remove_dangling_links");
-        let left: Vec<_> = entries(&paths.container_logs).expect("list").iter().map(fs::DirEntry::file_name).collect();
-        assert_eq!(left, ["y.log"]);
+        let mut left: Vec<_> = entries(&paths.container_logs).expect("list").iter().map(fs::DirEntry::file_name).collect();
+        left.sort();
+        assert_eq!(left, ["rotated", "there"]);
     }
 
     #[test]
