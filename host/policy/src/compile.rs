@@ -47,7 +47,8 @@ pub struct CompileLimits {
 
 impl Default for CompileLimits {
     fn default() -> Self {
-        Self { memory: 2 << 30, cpu: Duration::from_secs(60), wall: Duration::from_secs(60) }
+        // Cost is CPU time. On a machine that is busy with other work it stands in line, and that is no fault of the component.
+        Self { memory: 2 << 30, cpu: Duration::from_secs(60), wall: Duration::from_secs(240) }
     }
 }
 

@@ -20,10 +20,11 @@ use crate::exec::{self, Session};
 #[derive(Clone, Debug)]
 pub struct AdminClient {
     socket: PathBuf,
+    /// How long an answer is waited for, or the beginning of one that goes on.
+    answer: Duration,
+    /// How long until something is done: a policy that is bound is compiled first, on a busy machine for minutes.
+    done: Duration,
 }
-
-/// An answer, or the beginning of one that goes on, is waited for so long: a policy that is bound may take a minute to compile.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// No answer, or not the one wanted.
 #[derive(Debug, thiserror::Error)]
@@ -47,10 +48,12 @@ pub enum ClientError {
         cause: Box<dyn std::error::Error + Send + Sync>,
     },
     /// It takes too long: it is stopped, or too busy to be asked.
-    #[error("the agent at {} does not answer within {} s", socket.display(), PATIENCE.as_secs())]
+    #[error("the agent at {} does not answer within {} s", socket.display(), within.as_secs_f64())]
     Silent {
         /// The socket.
         socket: PathBuf,
+        /// How long it was waited for.
+        within: Duration,
     },
     /// The log could not be read to its end.
     #[error("the log is not complete: its last line says why")]
@@ -68,7 +71,8 @@ pub enum ClientError {
 impl AdminClient {
     /// For the agent at this socket.
     pub fn new(socket: impl AsRef<Path>) -> Self {
-        Self { socket: socket.as_ref().to_owned() }
+        let (answer, done) = (Duration::from_secs(30), Duration::from_secs(300));
+        Self { socket: socket.as_ref().to_owned(), answer, done }
     }
 
     /// A value.
@@ -76,7 +80,7 @@ impl AdminClient {
     /// # Errors
     /// [`ClientError`].
     pub async fn get(&self, path: &str) -> Result<Value, ClientError> {
-        self.value(Method::GET, path).await
+        self.value(Method::GET, path, self.answer).await
     }
 
     /// Asks for something to be done.
@@ -84,7 +88,7 @@ impl AdminClient {
     /// # Errors
     /// [`ClientError`].
     pub async fn post(&self, path: &str) -> Result<Value, ClientError> {
-        self.value(Method::POST, path).await
+        self.value(Method::POST, path, self.done).await
     }
 
     /// Lines as they come, until the agent has no more.
@@ -121,7 +125,7 @@ impl AdminClient {
     /// # Errors
     /// [`ClientError`], before the first byte; a later one is the last that arrives.
     pub async fn pieces(&self, path: &str) -> Result<mpsc::Receiver<Result<Vec<u8>, ClientError>>, ClientError> {
-        let begun = timeout(PATIENCE, self.send(Method::GET, path)).await.map_err(|_| self.silent())?;
+        let begun = timeout(self.answer, self.send(Method::GET, path)).await.map_err(|_| self.silent(self.answer))?;
         let mut answer = begun?.into_body();
         let (out, pieces) = mpsc::channel(8);
         let socket = self.socket.clone();
@@ -161,12 +165,12 @@ impl AdminClient {
         exec::ask(TokioIo::new(stream), query).await.map_err(|e| self.broken(e))
     }
 
-    async fn value(&self, method: Method, path: &str) -> Result<Value, ClientError> {
+    async fn value(&self, method: Method, path: &str, within: Duration) -> Result<Value, ClientError> {
         let asked = async {
             let body = self.send(method, path).await?.into_body();
             body.collect().await.map_err(|e| self.broken(e))
         };
-        let bytes = timeout(PATIENCE, asked).await.map_err(|_| self.silent())??.to_bytes();
+        let bytes = timeout(within, asked).await.map_err(|_| self.silent(within))??.to_bytes();
         serde_json::from_slice(&bytes).map_err(|e| self.broken(e))
     }
 
@@ -199,8 +203,8 @@ impl AdminClient {
         ClientError::Refused { status, message }
     }
 
-    fn silent(&self) -> ClientError {
-        ClientError::Silent { socket: self.socket.clone() }
+    fn silent(&self, within: Duration) -> ClientError {
+        ClientError::Silent { socket: self.socket.clone(), within }
     }
 
     fn broken(&self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ClientError {
@@ -218,4 +222,25 @@ pub fn escaped(word: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_agent_that_takes_no_part_is_not_waited_for_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("polylet.sock");
+        // It is connected to, since the kernel does that, and nobody reads.
+        let _stopped = tokio::net::UnixListener::bind(&socket).unwrap();
+        let (answer, done) = (Duration::from_millis(50), Duration::from_millis(250));
+        let client = AdminClient { answer, done, ..AdminClient::new(&socket) };
+        for (asked, seconds) in [(client.get("/v1/pods").await, "0.05"), (client.post("/v1/policies").await, "0.25")] {
+            let error = asked.unwrap_err().to_string();
+            assert_eq!(error, format!("the agent at {} does not answer within {seconds} s", socket.display()));
+        }
+        let error = client.lines("/v1/decisions").await.unwrap_err().to_string();
+        assert!(error.ends_with("does not answer within 0.05 s"), "{error}");
+    }
 }

@@ -29,8 +29,8 @@ const TOPICS: &[&str] = &["/tasks/delete", "/tasks/oom", "/tasks/start", "/tasks
 /// A list that does not show the end yet is looked at again after a sixth of the time that it has taken so far, so that little is
 /// added to it; the first looks are this far apart.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// For so long; then the hint is passed on all the same.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// For so long: one that takes longer is for a relist to find.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Ends that may be waited for at once. What is beyond is passed on as it comes.
 const WAITING: usize = 64;

@@ -109,7 +109,8 @@ async fn an_end_told_by_containerd_is_passed_on_when_the_list_shows_it() {
 
     lab.fake.world().containers.get_mut("c1").unwrap().0.state = cri::ContainerState::ContainerRunning.into();
     tell_containerd(&lab, "containerd.events.TaskDelete", &end_of("c1", "c1"));
-    assert_eq!(next(&mut hints).await, Hint::Id("c1".into()), "one that never shows is passed on in the end");
+    let passed_on = tokio::time::timeout(Duration::from_secs(15) + SOON, hints.hints.recv()).await;
+    assert_eq!(passed_on, Ok(Some(Hint::Id("c1".into()))), "one that never shows is passed on in the end");
 }
 
 /// The event service names both alike, and the errors of calls are counted: an operator who watches them must see none of ours.
@@ -221,6 +222,38 @@ async fn capabilities_of_a_current_runtime() {
     assert!(found.handler("").user_namespaces && found.supplemental_groups_policy);
     assert_eq!(found.state, RuntimeState::Up { runtime: Ok(()), network: Ok(()) });
     assert_eq!((found.events, found.degraded), (Way::Cri, vec![]));
+}
+
+#[tokio::test]
+async fn a_runtime_that_was_replaced_is_asked_anew() {
+    let lab = lab(EventsBy::Cri { silent: true });
+    let be = |lab: &Lab, version: &str| {
+        let mut world = lab.fake.world();
+        (world.version.runtime_name, world.version.runtime_version) = ("containerd".into(), version.into());
+    };
+    be(&lab, "1.7.24");
+    let mut hints = hints(lab.client.clone());
+    let old = Capabilities::ask(&lab.client, &mut hints.way).await.unwrap();
+    let holds =
+        async |found: &Capabilities| found.hold(&lab.client.version().await.unwrap(), &lab.client.status(false).await.unwrap());
+    assert!(holds(&old).await);
+    assert!(old.image_mounts.is_err() && old.image_parts.is_err());
+    assert_eq!(old.degraded.iter().filter(|degraded| degraded.what.contains("images")).count(), 1, "{:?}", old.degraded);
+
+    be(&lab, "2.1.9");
+    assert!(!holds(&old).await, "of another version");
+    let newer = Capabilities::ask(&lab.client, &mut hints.way).await.unwrap();
+    assert!(newer.image_mounts.is_ok() && newer.image_parts.is_err() && holds(&newer).await);
+    let what = "parts of images as volumes";
+    assert!(newer.degraded.iter().any(|degraded| degraded.what == what), "{:?}", newer.degraded);
+
+    // The same version on other legs: what a handler can do depends on the OCI runtime, too.
+    let features = cri::RuntimeHandlerFeatures { recursive_read_only_mounts: true, user_namespaces: true };
+    lab.fake.world().status.runtime_handlers = vec![cri::RuntimeHandler { name: "".into(), features: Some(features) }];
+    assert!(!holds(&newer).await, "with other handlers");
+    lab.fake.world().status.runtime_handlers = Vec::new();
+    lab.fake.world().status.features = Some(cri::RuntimeFeatures { supplemental_groups_policy: true, ..Default::default() });
+    assert!(!holds(&newer).await, "with other features");
 }
 
 fn lab(by: EventsBy) -> Lab {
