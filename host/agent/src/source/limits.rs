@@ -48,10 +48,16 @@ impl StorageLimits {
         let unmeasured =
             (!self.volumes_are_measured).then_some("volumeStatsAggPeriod is negative, so that volumes are not measured");
         for (i, volume) in spec.volumes.iter().flatten().enumerate() {
-            let Some((source, why)) = volume.empty_dir.as_ref().zip(why.or(unmeasured)) else { continue };
-            // One in memory cannot grow beyond its size. Zero is no limit.
-            let on_disk = source.medium.as_deref().unwrap_or_default().is_empty();
-            if let Some(limit) = source.size_limit.as_ref().filter(|limit| on_disk && quantity::whole(&limit.0) != Ok(0)) {
+            let Some(source) = &volume.empty_dir else { continue };
+            let why = match source.medium.as_deref().unwrap_or_default() {
+                "" => why.or(unmeasured),
+                // One in memory cannot grow beyond its size.
+                "Memory" => None,
+                _ => Some("what bounds huge pages are the limits of them in resources"),
+            };
+            // Zero is no limit.
+            let limit = source.size_limit.as_ref().filter(|limit| quantity::whole(&limit.0) != Ok(0));
+            if let Some((limit, why)) = limit.zip(why) {
                 findings.ignored(&at.child("volumes").index(i).child("emptyDir").child("sizeLimit"), limit.0.as_str(), why);
             }
         }
@@ -101,6 +107,7 @@ impl Notes {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1;
     use polylet_core::pod::Source;
     use polylet_core::time::Wall;
     use serde_json::json;
@@ -163,6 +170,19 @@ mod tests {
             s.volume_stats = None;
         };
         check(unmeasured, 0, &[volume("volumeStatsAggPeriod is negative, so that volumes are not measured")]);
+    }
+
+    #[test]
+    fn huge_pages_are_bounded_elsewhere() {
+        let mut pod = Pod::clone(&pod("uid-1", 0, "1Gi"));
+        let mut object = v1::Pod::clone(&pod.object);
+        let pages = json!([{"name": "pages", "emptyDir": {"medium": "HugePages-2Mi", "sizeLimit": "2Mi"}}]);
+        object.spec.as_mut().unwrap().volumes = serde_json::from_value(pages).unwrap();
+        pod.object = Arc::new(object);
+        let limits = StorageLimits::of(&settings(|s| s.policy_bounds.evict_static = true));
+        let told: Vec<String> = limits.not_enforced(&pod).iter().map(ToString::to_string).collect();
+        let why = "what bounds huge pages are the limits of them in resources";
+        assert_eq!(told, [format!("spec.volumes[0].emptyDir.sizeLimit: \"2Mi\" has no effect: {why}")]);
     }
 
     #[test]

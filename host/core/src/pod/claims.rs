@@ -77,12 +77,10 @@ impl Pod {
         })
     }
 
-    /// Bytes of huge pages that are asked for, by the size of a page in bytes: the larger of what runs together and what starts up.
+    /// Bytes of huge pages that are asked for, by the size of a page in bytes: what the pod states as a whole, else the larger of what
+    /// runs together and what starts up; and the pod's overhead.
     pub fn huge_pages(&self) -> BTreeMap<u64, u64> {
         let Some(spec) = &self.object.spec else { return BTreeMap::new() };
-        if let Some(own) = spec.resources.as_ref().map(requests).filter(|own| !own.is_empty()) {
-            return own;
-        }
         let of = |c: &v1::Container| c.resources.as_ref().map(requests).unwrap_or_default();
         let (mut sidecars, mut peak) = (BTreeMap::new(), BTreeMap::new());
         for c in spec.init_containers.iter().flatten() {
@@ -101,6 +99,8 @@ impl Pod {
             let most = peak.entry(size).or_insert(0);
             *most = bytes.max(*most);
         }
+        peak.extend(spec.resources.as_ref().map(requests).unwrap_or_default());
+        add(&mut peak, amounts(&spec.overhead));
         peak
     }
 
@@ -125,14 +125,20 @@ fn is_sidecar(container: &v1::Container) -> bool {
 }
 
 fn requests(resources: &v1::ResourceRequirements) -> BTreeMap<u64, u64> {
+    // Of huge pages, what is asked for is what is allowed: a limit stands for the request that is not written.
+    let mut all = amounts(&resources.limits);
+    all.extend(amounts(&resources.requests));
+    all
+}
+
+/// Bytes by the size of a page, which can be named in several ways.
+fn amounts(list: &Option<BTreeMap<String, Quantity>>) -> BTreeMap<u64, u64> {
     let amount = |(name, amount): (&String, &Quantity)| {
         let size = quantity::whole(name.strip_prefix(HUGE_PAGES)?).ok()?;
-        Some((size, quantity::whole(&amount.0).ok()?))
+        Some(BTreeMap::from([(size, quantity::whole(&amount.0).ok()?)]))
     };
-    // Of huge pages, what is asked for is what is allowed: a limit stands for the request that is not written.
-    let of = |list: &Option<BTreeMap<String, Quantity>>| list.iter().flatten().filter_map(amount).collect::<BTreeMap<_, _>>();
-    let mut all = of(&resources.limits);
-    all.extend(of(&resources.requests));
+    let mut all = BTreeMap::new();
+    list.iter().flatten().filter_map(amount).for_each(|one| add(&mut all, one));
     all
 }
 
@@ -190,6 +196,17 @@ mod tests {
             let pod = pod(json!({"initContainers": name(init, "i"), "containers": name(apps, "c")}));
             assert_eq!(pod.huge_pages(), BTreeMap::from([(two, expected)]));
         }
+    }
+
+    #[test]
+    fn huge_pages_of_the_pod_as_a_whole_and_its_overhead() {
+        let (two, one) = (2 << 20, 1 << 30);
+        let mut spec = json!({"containers": [container("c", huge("4Mi"))], "overhead": {"hugepages-2Mi": "2Mi", "cpu": "1"}});
+        assert_eq!(pod(spec.clone()).huge_pages(), BTreeMap::from([(two, 6 << 20)]));
+        spec["resources"] = json!({"limits": {"hugepages-1Gi": "1Gi"}});
+        assert_eq!(pod(spec.clone()).huge_pages(), BTreeMap::from([(two, 6 << 20), (one, one)]));
+        spec["resources"] = json!({"limits": {"hugepages-2Mi": "8Mi"}, "requests": {"cpu": "1"}});
+        assert_eq!(pod(spec).huge_pages(), BTreeMap::from([(two, 10 << 20)]));
     }
 
     #[test]

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1;
 use polylet_core::pod::{Pod, QosClass};
-use polylet_core::quantity;
 use polylet_core::question::qos::Placement;
-use polylet_upstream::{cpu, qos};
+use polylet_upstream::cpu;
 
 use super::Version;
 use super::write::Values;
@@ -110,44 +108,12 @@ pub fn pod_limits(pod: &Pod, placement: &Placement, options: &LimitOptions) -> P
         memory_low: placement.memory_low,
         memory_high: placement.memory_high,
         pids: options.pids,
-        huge_pages: huge_pages(pod),
+        huge_pages: pod.huge_pages(),
     }
 }
 
 /// Resource names of huge pages: the size of a page follows.
 pub(crate) const HUGE_PAGES: &str = "hugepages-";
-
-/// Requested bytes of huge pages by size of page: the pod's own value, else the sum over its containers.
-fn huge_pages(pod: &Pod) -> BTreeMap<u64, u64> {
-    let Some(spec) = pod.object.spec.as_ref() else { return BTreeMap::new() };
-    let containers = || spec.containers.iter().chain(spec.init_containers.iter().flatten());
-    let of = |name: &str, size: u64| containers().find(|c| c.name == name).map_or(0, |c| requested(c.resources.as_ref(), size));
-    let all = containers().map(|container| container.resources.as_ref()).chain([spec.resources.as_ref()]);
-    let sizes = all.flat_map(|resources| resources.and_then(|r| r.requests.as_ref()).into_iter().flatten());
-    let sizes = sizes.filter_map(|(name, _)| quantity::whole(name.strip_prefix(HUGE_PAGES)?).ok());
-    let total = |size: u64| {
-        let own = requested(spec.resources.as_ref(), size);
-        if own > 0 {
-            return own;
-        }
-        // The summing rule is the same for every resource; the amount travels in the place of another one.
-        let mut amounts = pod.container_resources();
-        for (amount, container) in amounts.iter_mut().zip(&pod.containers) {
-            amount.resources = qos::Resources { memory_request: Some(of(container.name.as_str(), size)), ..Default::default() };
-        }
-        qos::total(&amounts, |resources| resources.memory_request.unwrap_or(0))
-    };
-    sizes.map(|size| (size, total(size))).collect()
-}
-
-fn requested(resources: Option<&v1::ResourceRequirements>, size: u64) -> u64 {
-    let requests = resources.and_then(|resources| resources.requests.as_ref()).into_iter().flatten();
-    let of_size = |(name, amount): (&String, &k8s_openapi::apimachinery::pkg::api::resource::Quantity)| {
-        let found = quantity::whole(name.strip_prefix(HUGE_PAGES)?).ok()?;
-        (found == size).then(|| quantity::whole(&amount.0).unwrap_or(0))
-    };
-    requests.filter_map(of_size).fold(0, u64::saturating_add)
-}
 
 #[cfg(test)]
 mod tests {
