@@ -123,7 +123,8 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     let node = node_context(settings, &machine, &found, &core, Some(cgroups), runtime);
     // Which ids the pod will get is known when it runs.
     let users = None;
-    let sandbox = sandbox_config(&node, &pod, 0, &parent, users, dns.as_ref())?;
+    let sandbox = sandbox_config(&node, &pod, 0, &parent, users, dns.as_ref())
+        .map_err(|error| located(error, origin.place, &object, None))?;
     let mut warnings: Vec<String> = unread.into_iter().chain(sandbox.warnings.iter().map(said)).collect();
     warnings.extend(StorageLimits::of(settings).not_enforced(&pod).iter().map(ToString::to_string));
     let mut containers = Vec::new();
@@ -148,8 +149,8 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
             user_namespace: users,
             target: None,
         };
-        let mut config =
-            container_config(&node, &inputs).map_err(|error| located(error, origin.place, &object, container.name.as_str()))?;
+        let mut config = container_config(&node, &inputs)
+            .map_err(|error| located(error, origin.place, &object, Some(container.name.as_str())))?;
         if !names_a_user(&pod, container)
             && let Some(security) = config.message.linux.as_mut().and_then(|linux| linux.security_context.as_mut())
         {
@@ -161,16 +162,16 @@ pub fn plan(manifest: &Path, settings: &Settings) -> anyhow::Result<Plan> {
     Ok(Plan { object, placement, cgroup_parent: parent, cgroup, sandbox, containers, warnings, pod })
 }
 
-/// The error with the file, and the field where that is known.
-fn located(error: TranslateError, file: &str, object: &v1::Pod, container: &str) -> anyhow::Error {
-    let expression = match &error {
-        TranslateError::MissingValues { names } => expression_of(object, container, names),
+/// The error with the file, and the field where that is known. `container` is the one that cannot be had; None: the sandbox cannot.
+fn located(error: TranslateError, file: &str, object: &v1::Pod, container: Option<&str>) -> anyhow::Error {
+    let field = match (&error, container) {
+        (TranslateError::MissingValues { names }, Some(container)) => expression_of(object, container, names)
+            .map(|(field, value)| format!("{field}: Invalid value: {value:?}: names what the container's env does not hold")),
+        (TranslateError::HostnameTooLong { .. }, _) => Some("spec.setHostnameAsFQDN: Invalid value: true".to_owned()),
         _ => None,
     };
-    let place = match expression {
-        Some((field, value)) => format!("{field}: Invalid value: {value:?}: names what the container's env does not hold"),
-        None => format!("container {container}"),
-    };
+    let whose = || container.map_or_else(|| "sandbox".to_owned(), |container| format!("container {container}"));
+    let place = field.unwrap_or_else(whose);
     anyhow::Error::new(error).context(format!("{file}: {place}"))
 }
 
@@ -335,6 +336,24 @@ mod tests {
         let place = directory.path().canonicalize().unwrap().join("web.yaml");
         let told = "spec.containers[0].volumeMounts[1].subPathExpr: Invalid value: \"$(IS)/$(NO)\": names what the container's env \
                     does not hold: missing value for NO";
+        assert_eq!(format!("{error:#}"), format!("{}: {told}", place.display()));
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_sandbox_is_told_with_file_and_field() {
+        let directory = tempfile::tempdir().unwrap();
+        let manifest = directory.path().join("web.yaml");
+        let host = "h".repeat(60);
+        let spec = format!("{{hostname: {host}, subdomain: s, setHostnameAsFQDN: true, containers: [{{name: a, image: i}}]}}");
+        std::fs::write(&manifest, format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec: {spec}\n")).unwrap();
+        let mut settings = Settings::below(directory.path(), "node-1");
+        settings.cluster_domain = "cluster.local".into();
+        let error = plan(&manifest, &settings).err().unwrap();
+        let place = directory.path().canonicalize().unwrap().join("web.yaml");
+        let told = format!(
+            "spec.setHostnameAsFQDN: Invalid value: true: failed to construct FQDN from pod hostname and cluster domain, FQDN \
+             {host}.s.default.svc.cluster.local is too long (64 characters is the max, 88 characters requested)"
+        );
         assert_eq!(format!("{error:#}"), format!("{}: {told}", place.display()));
     }
 

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
 use polylet_core::pod::{Pod, PodError, Source};
+use polylet_core::say::{About, Say};
 use polylet_core::time::Wall;
 
 use self::adoption::Adoption;
@@ -197,6 +198,8 @@ pub enum SourceError {
         value: String,
         /// The file that is kept.
         other: PathBuf,
+        /// The pod of the file that is left out.
+        pod: Arc<Pod>,
     },
     /// The file had a good content before, whose pod stays.
     #[error("{cause}; pod {pod} of its last good content stays until the agent is restarted")]
@@ -219,6 +222,16 @@ fn and_more(more: usize) -> String {
 }
 
 impl SourceError {
+    /// Upstream's event, where it has one: of a second pod of one name.
+    pub fn event(&self) -> Option<Say> {
+        let Self::Taken { field: "metadata.name", pod, .. } = self else { return None };
+        let (uid, namespace, name) = (pod.uid.clone(), pod.namespace.clone(), pod.name.clone());
+        let source = identity::source_name(pod.source);
+        let message = format!("Error validating pod {} from {source} due to duplicate pod name {name:?}, ignoring", pod.desc());
+        let about = About::Pod { uid, namespace, name, container: None };
+        Some(Say { about, warning: true, reason: "FailedValidation", message })
+    }
+
     fn fields(file: &str, mut errors: Vec<FieldError>) -> Self {
         let more = errors.len().saturating_sub(MOST_ERRORS);
         errors.truncate(MOST_ERRORS);

@@ -23,6 +23,8 @@ pub struct VolumeFile {
     pub bytes: Vec<u8>,
     /// Permissions, from 0 to 0o777.
     pub mode: u32,
+    /// Id of the user who owns it, as the pod's containers know it; None: the agent's own user.
+    pub owner: Option<u32>,
 }
 
 /// Files of volumes from which containers take variables (`fileKeyRef`), by volume and path; or why one could not be read.

@@ -59,7 +59,7 @@ const MISSING: &[&str] = &[
 ];
 
 /// Gates that are off upstream, of features that this node has: it behaves as with the gate on.
-const EARLY: &[&str] = &["ContainerStopSignals", "EmptyDirVolumeMode"];
+const EARLY: &[&str] = &["AtomicWriteVolumeUserFields", "ContainerStopSignals", "EmptyDirVolumeMode"];
 
 /// Gates that are off.
 const OFF: &[&str] = &[

@@ -19,10 +19,6 @@ pub fn default_pod(pod: &mut v1::Pod) {
     spec.termination_grace_period_seconds.get_or_insert(30);
     spec.security_context.get_or_insert_default();
     spec.enable_service_links.get_or_insert(true);
-    // The deprecated name of the field, which the API copies.
-    if spec.service_account_name.as_deref().unwrap_or_default().is_empty() {
-        spec.service_account_name.clone_from(&spec.service_account);
-    }
     let host_network = spec.host_network == Some(true);
     for container in spec.init_containers.iter_mut().flatten().chain(&mut spec.containers) {
         default_container(container);

@@ -203,7 +203,8 @@ impl Directory {
                     entry.taken_by = Some(other.clone());
                     let value =
                         if field == "metadata.uid" { pod.uid.to_string() } else { format!("{}/{}", pod.namespace, pod.name) };
-                    problems.push(SourceError::Taken { file: path.clone(), field, value, other: other.clone() });
+                    let (file, other, pod) = (path.clone(), other.clone(), pod.clone());
+                    problems.push(SourceError::Taken { file, field, value, other, pod });
                 }
                 continue;
             }

@@ -12,6 +12,7 @@ use crate::document::field::{At, FieldError, Findings};
 const UNSUPPORTED: &[(&str, &str)] = &[
     // The pod.
     ("spec.runtimeClassName", "runtime classes"),
+    ("spec.overhead{/}", "extended resources, which need a device plugin"),
     ("spec.securityContext.windowsOptions", "Windows"),
     ("spec.schedulingGroup", "scheduling groups"),
     ("spec.evictionResponders", "eviction responders"),
@@ -46,6 +47,8 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("spec.containers[].livenessProbe.httpGet.protocol", "a probe's HTTP version"),
     ("spec.containers[].readinessProbe.httpGet.protocol", "a probe's HTTP version"),
     ("spec.containers[].startupProbe.httpGet.protocol", "a probe's HTTP version"),
+    ("spec.containers[].lifecycle.postStart.httpGet.protocol", "a hook's HTTP version"),
+    ("spec.containers[].lifecycle.preStop.httpGet.protocol", "a hook's HTTP version"),
     ("spec.containers[].livenessProbe.grpc.mode = \"TLS\"", "gRPC probes over TLS"),
     ("spec.containers[].readinessProbe.grpc.mode = \"TLS\"", "gRPC probes over TLS"),
     ("spec.containers[].startupProbe.grpc.mode = \"TLS\"", "gRPC probes over TLS"),

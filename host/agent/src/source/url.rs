@@ -104,7 +104,7 @@ impl Url {
             let other =
                 keys.iter().find_map(|(field, key)| Some((*field, key.clone(), taken.get(&format!("{field} {key}"))?.clone())));
             if let Some((field, value, other)) = other {
-                problems.push(SourceError::Taken { file, field, value, other });
+                problems.push(SourceError::Taken { file, field, value, other, pod });
                 continue;
             }
             taken.extend(keys.map(|(field, key)| (format!("{field} {key}"), file.clone())));

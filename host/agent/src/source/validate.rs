@@ -30,6 +30,10 @@ pub fn validate(pod: &v1::Pod) -> Vec<FieldError> {
     let volumes = volume::volumes(spec, &at, &mut findings);
     container::containers(spec, &volumes, &at, &mut findings);
     lifecycle(spec, &at, &mut findings);
+    // The deprecated name of serviceAccountName: the API server would copy it, and a static pod may have neither.
+    if spec.service_account.as_deref().is_some_and(|name| !name.is_empty()) {
+        findings.forbidden(&at.child("serviceAccount"), "static pods may not reference serviceaccounts");
+    }
     network::network(spec, &at, &mut findings);
     security::pod(spec, &at, &mut findings);
     resources::pod(spec, &at, &mut findings);
@@ -53,6 +57,10 @@ fn metadata(pod: &v1::Pod, findings: &mut Findings) {
     }
     if meta.deletion_timestamp.is_some() {
         findings.forbidden(&at.child("deletionTimestamp"), "may not be set: remove the file to remove the pod");
+    }
+    if meta.deletion_grace_period_seconds.is_some() {
+        let detail = "may not be set: how long the pod has to end is spec.terminationGracePeriodSeconds";
+        findings.forbidden(&at.child("deletionGracePeriodSeconds"), detail);
     }
     findings.not_negative(&at.child("generation"), meta.generation);
     labels(meta.labels.as_ref(), &at.child("labels"), findings);
@@ -160,6 +168,11 @@ mod tests {
             &["metadata.annotations[kubernetes.io/config.mirror]: Forbidden: a static pod may not be a mirror pod"],
         );
         check_meta(
+            "{name: web, deletionGracePeriodSeconds: 0}",
+            &["metadata.deletionGracePeriodSeconds: Forbidden: may not be set: how long the pod has to end is \
+                 spec.terminationGracePeriodSeconds"],
+        );
+        check_meta(
             "{name: web, generation: -1, finalizers: [''], ownerReferences: [{apiVersion: apps/v1, kind: A, name: a, uid: u, controller: true}, \
              {apiVersion: apps/, kind: A, name: a, uid: '', controller: true}]}",
             &[
@@ -183,6 +196,11 @@ mod tests {
                 "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
                 "spec.terminationGracePeriodSeconds: Invalid value: -1: must be greater than or equal to 0",
             ],
+        );
+        check("{serviceAccount: '', containers: [{name: c, image: i}]}", &[]);
+        check(
+            "{serviceAccount: default, containers: [{name: c, image: i}]}",
+            &["spec.serviceAccount: Forbidden: static pods may not reference serviceaccounts"],
         );
         check(
             "{os: {name: windows}, ephemeralContainers: [{name: e}], schedulingGates: [{name: g}], containers: [{name: c, image: i}]}",

@@ -41,7 +41,12 @@ pub(super) fn set_up_at(
     // Upstream's mark of a volume that is complete; after it, a pod's files are left alone.
     let ready_dir = paths.pod(pod.uid.as_str()).join("plugins").join(PLUGIN).join(name);
     let ready = ready_dir.join("ready");
-    let was_ready = ready.exists();
+    let mut was_ready = ready.exists();
+    if was_ready && !dir.exists() {
+        // Somebody removed the volume: it is made as a new one. The mark goes first, so that one made by half does not count as complete.
+        fs::remove_file(&ready).map_err(failed("remove", &ready))?;
+        was_ready = false;
+    }
     let medium = source.medium.as_deref().unwrap_or_default();
 
     make_dir(dir)?;

@@ -88,11 +88,11 @@ fn write(dir: &Path, files: &[VolumeFile], group: Option<Gid>) -> Result<(), Vol
     let same = fs::read_link(&data).is_ok_and(|current| holds(&dir.join(current), &files));
     if !same {
         let next = new_dir(dir)?;
-        fill(&dir.join(&next), &files, group)?;
-        let link = dir.join(DATA_NEXT);
-        remove_if_there(&link)?;
-        make_link(&next, &link, group)?;
-        fs::rename(&link, &data).map_err(failed("rename", &link))?;
+        if let Err(error) = switch_to(dir, &next, &files, group) {
+            // Else each try would leave one more behind, in memory that the pod needs. Why it failed counts more than what this says.
+            let _ = fs::remove_dir_all(dir.join(&next));
+            return Err(error);
+        }
     }
     let shown: BTreeSet<PathBuf> =
         files.keys().filter_map(|path| path.components().next()).map(|part| PathBuf::from(part.as_os_str())).collect();
@@ -105,24 +105,33 @@ fn write(dir: &Path, files: &[VolumeFile], group: Option<Gid>) -> Result<(), Vol
     sweep(dir, &shown)
 }
 
+/// Fills the new directory, and makes it the one that readers see.
+fn switch_to(dir: &Path, next: &Path, files: &BTreeMap<PathBuf, &VolumeFile>, group: Option<Gid>) -> Result<(), VolumeCause> {
+    fill(&dir.join(next), files, group)?;
+    let link = dir.join(DATA_NEXT);
+    remove_if_there(&link)?;
+    make_link(next, &link, group)?;
+    Ok(fs::rename(&link, dir.join(DATA)).map_err(failed("rename", &link))?)
+}
+
 /// By path, without `.`; a later file takes the place of an earlier one.
 fn checked(files: &[VolumeFile]) -> Result<BTreeMap<PathBuf, &VolumeFile>, VolumeCause> {
     let mut out = BTreeMap::new();
     for file in files {
         let bad = |why: &str| VolumeCause::Content(format!("invalid path {:?}: {why}", file.path));
+        let path: PathBuf = Path::new(&file.path).components().filter(|part| *part != Component::CurDir).collect();
         if file.path.is_empty() || file.path.starts_with('/') {
             return Err(bad("must be relative"));
         }
         if file.path.len() > PATH_MAX {
             return Err(bad("must be no more than 4096 bytes"));
         }
-        if file.path.starts_with("..") || file.path.split('/').any(|part| part == "..") {
+        if path.as_os_str().as_encoded_bytes().starts_with(b"..") || file.path.split('/').any(|part| part == "..") {
             return Err(bad("must not contain '..', and not start with it"));
         }
         if file.path.contains('\0') || file.path.split('/').any(|part| part.len() > NAME_MAX) {
             return Err(bad("every part must be no more than 255 bytes, none of them zero"));
         }
-        let path: PathBuf = Path::new(&file.path).components().filter(|part| *part != Component::CurDir).collect();
         if path.as_os_str().is_empty() {
             return Err(bad("must name a file"));
         }
@@ -167,7 +176,7 @@ fn new_dir(dir: &Path) -> Result<PathBuf, VolumeCause> {
     }
 }
 
-/// Writes the files, with the modes that they shall have whatever the umask is.
+/// Writes the files, with the owners and the modes that they shall have whatever the umask is. Directories stay the agent's own user's.
 fn fill(dir: &Path, files: &BTreeMap<PathBuf, &VolumeFile>, group: Option<Gid>) -> Result<(), VolumeCause> {
     let mut dirs = BTreeSet::from([dir.to_owned()]);
     for (path, file) in files {
@@ -177,18 +186,18 @@ fn fill(dir: &Path, files: &BTreeMap<PathBuf, &VolumeFile>, group: Option<Gid>) 
             dirs.extend(parent.ancestors().take_while(|above| *above != dir).map(Path::to_owned));
         }
         fs::write(&path, &file.bytes).map_err(failed("open", &path))?;
-        own(&path, file.mode, 0o440, group)?;
+        own(&path, file.owner.map(Uid::from_raw), file.mode, 0o440, group)?;
     }
-    dirs.iter().try_for_each(|dir| Ok(own(dir, 0o755, 0o2550, group)?))
+    dirs.iter().try_for_each(|dir| Ok(own(dir, None, 0o755, 0o2550, group)?))
 }
 
-/// Gives a file or directory its mode, and to the pod's group where it has one.
-fn own(path: &Path, mode: u32, for_group: u32, group: Option<Gid>) -> Result<(), PathError> {
-    if let Some(group) = group {
-        rustix::fs::chown(path, None::<Uid>, Some(group)).map_err(failed("chown", path))?;
-        return set_mode(path, mode | for_group);
+/// Gives a file or directory its owner, its mode, and to the pod's group where it has one. The ids are those that containers know: for a
+/// pod with a user namespace of its own the runtime mounts the volume with its ids mapped.
+fn own(path: &Path, owner: Option<Uid>, mode: u32, for_group: u32, group: Option<Gid>) -> Result<(), PathError> {
+    if owner.is_some() || group.is_some() {
+        rustix::fs::chown(path, owner, group).map_err(failed("chown", path))?;
     }
-    set_mode(path, mode)
+    set_mode(path, if group.is_some() { mode | for_group } else { mode })
 }
 
 fn make_link(to: &Path, link: &Path, group: Option<Gid>) -> Result<(), PathError> {

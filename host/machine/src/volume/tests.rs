@@ -79,6 +79,25 @@ fn fs_group_owns_an_empty_dir() {
     prepare(&node.paths, &pod, GI, &VolumeFiles::new()).expect("prepare");
     let dir = node.paths.empty_dir("uid-1", "v");
     assert_eq!((fs::metadata(&dir).expect("stat").gid(), mode(&dir)), (1234, 0o2777));
+    fs::remove_dir(&dir).expect("rmdir");
+    prepare(&node.paths, &pod, GI, &VolumeFiles::new()).expect("anew");
+    assert_eq!((fs::metadata(&dir).expect("stat").gid(), mode(&dir)), (1234, 0o2777));
+}
+
+#[test]
+fn a_volume_that_somebody_removed_is_made_as_a_new_one() {
+    let node = Node::make();
+    let volumes = r#"[{"name":"v","emptyDir":{}},{"name":"w","emptyDir":{"mode":489}}]"#;
+    node.prepare(volumes, &["v", "w"]).expect("prepare");
+    let dirs = ["v", "w"].map(|name| node.paths.empty_dir("uid-1", name));
+    for dir in &dirs {
+        fs::remove_dir(dir).expect("rmdir");
+    }
+    node.prepare(volumes, &["v", "w"]).expect("anew");
+    assert_eq!(dirs.each_ref().map(|dir| mode(dir)), [0o777, 0o751]);
+    for name in ["v", "w"] {
+        assert!(node.paths.pod("uid-1").join(format!("plugins/kubernetes.io~empty-dir/{name}/ready")).exists(), "{name}");
+    }
 }
 
 #[test]

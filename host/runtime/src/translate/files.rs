@@ -14,13 +14,23 @@ pub fn volume_files(node: &NodeContext, pod: &Pod) -> VolumeFiles {
     let volumes = pod.object.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let files = volumes.into_iter().filter_map(|volume| {
         let files = match (&volume.downward_api, &volume.projected) {
-            (Some(source), _) => fields(node, pod, source.items.as_deref(), source.default_mode),
+            (Some(source), _) => {
+                let defaults = Defaults { mode: source.default_mode, user: source.default_user };
+                fields(node, pod, source.items.as_deref(), defaults)
+            }
             (None, Some(source)) => projected(node, pod, &volume.name, source),
             (None, None) => return None,
         };
         Some((volume.name.clone(), files.map_err(|errors| told(&errors))))
     });
     files.collect()
+}
+
+/// What the volume says of files that say nothing themselves.
+#[derive(Clone, Copy)]
+struct Defaults {
+    mode: Option<i32>,
+    user: Option<i64>,
 }
 
 /// All of the sources, in their order.
@@ -30,10 +40,11 @@ fn projected(
     volume: &str,
     source: &v1::ProjectedVolumeSource,
 ) -> Result<Vec<VolumeFile>, Vec<TranslateError>> {
+    let defaults = Defaults { mode: source.default_mode, user: source.default_user };
     let (mut files, mut errors) = (Vec::new(), Vec::new());
     for (index, one) in source.sources.iter().flatten().enumerate() {
         let made = match &one.downward_api {
-            Some(fields_of) => fields(node, pod, fields_of.items.as_deref(), source.default_mode),
+            Some(fields_of) => fields(node, pod, fields_of.items.as_deref(), defaults),
             None => {
                 let field = format!("volume {volume:?}: projected.sources[{index}]");
                 Err(vec![TranslateError::Unsupported { field, what: "sources other than downwardAPI" }])
@@ -51,15 +62,16 @@ fn fields(
     node: &NodeContext,
     pod: &Pod,
     items: Option<&[v1::DownwardAPIVolumeFile]>,
-    default_mode: Option<i32>,
+    defaults: Defaults,
 ) -> Result<Vec<VolumeFile>, Vec<TranslateError>> {
     let (mut files, mut errors) = (Vec::new(), Vec::new());
     for item in items.unwrap_or_default() {
-        let mode = item.mode.or(default_mode).unwrap_or(MODE);
+        let mode = item.mode.or(defaults.mode).unwrap_or(MODE);
+        let owner = item.user.or(defaults.user).and_then(|user| u32::try_from(user).ok());
         match value(node, pod, item) {
             Ok(text) => {
                 let mode = u32::try_from(mode).unwrap_or_default() & 0o777;
-                files.push(VolumeFile { path: item.path.clone(), bytes: text.into_bytes(), mode });
+                files.push(VolumeFile { path: item.path.clone(), bytes: text.into_bytes(), mode, owner });
             }
             Err(error) => errors.push(error),
         }
@@ -92,7 +104,7 @@ mod tests {
     use super::*;
     use crate::translate::testing::{node, pod_of};
 
-    fn of(volume: Value) -> Result<Vec<(String, String, u32)>, String> {
+    fn files_of(volume: Value) -> Result<Vec<VolumeFile>, String> {
         let mut named = json!({"name": "v"});
         named.as_object_mut().unwrap().extend(volume.as_object().unwrap().clone());
         let pod = pod_of(json!({
@@ -103,7 +115,11 @@ mod tests {
         }));
         let mut files = volume_files(&node(), &pod);
         assert_eq!(files.keys().collect::<Vec<_>>(), ["v"]);
-        let files = files.remove("v").unwrap()?;
+        files.remove("v").unwrap()
+    }
+
+    fn of(volume: Value) -> Result<Vec<(String, String, u32)>, String> {
+        let files = files_of(volume)?;
         Ok(files.into_iter().map(|file| (file.path, String::from_utf8(file.bytes).unwrap(), file.mode)).collect())
     }
 
@@ -149,6 +165,21 @@ mod tests {
         let files = of(json!({"projected": {"sources": sources}}));
         let expected = [file("x", "web", 0o644), file("y", "u1", 0o644), file("x", "shop", 0o644)];
         assert_eq!(files.as_deref(), Ok(&expected[..]));
+    }
+
+    #[test]
+    fn the_items_owner_or_else_the_volumes() {
+        let items = json!([
+            {"path": "a", "user": 7, "fieldRef": {"fieldPath": "metadata.name"}},
+            {"path": "b", "fieldRef": {"fieldPath": "metadata.name"}},
+            {"path": "c", "user": 0, "fieldRef": {"fieldPath": "metadata.name"}},
+        ]);
+        let owners = |volume: Value| files_of(volume).unwrap().iter().map(|file| file.owner).collect::<Vec<_>>();
+        assert_eq!(owners(json!({"downwardAPI": {"items": items}})), [Some(7), None, Some(0)]);
+        assert_eq!(owners(json!({"downwardAPI": {"items": items, "defaultUser": 1000}})), [Some(7), Some(1000), Some(0)]);
+        let sources = json!([{"downwardAPI": {"items": items}}]);
+        assert_eq!(owners(json!({"projected": {"sources": sources}})), [Some(7), None, Some(0)]);
+        assert_eq!(owners(json!({"projected": {"sources": sources, "defaultUser": 1000}})), [Some(7), Some(1000), Some(0)]);
     }
 
     #[test]

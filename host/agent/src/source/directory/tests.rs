@@ -216,6 +216,22 @@ fn one_pod_is_declared_once() {
 }
 
 #[test]
+fn a_second_pod_of_a_name_is_an_event() {
+    let mut world = World::new();
+    world.write("a.yaml", &pod("web", "i"));
+    world.write("b.yaml", &pod("web", "j").replace("name: web", "name: web, uid: u"));
+    world.write("c.yaml", &pod("other", "i").replace("name: other", "name: other, uid: u"));
+    world.write("d.yaml", "none");
+    let report = world.pods.refresh(&Scope::All, Timestamp::UNIX_EPOCH).unwrap();
+    let events: Vec<_> = report.problems.iter().filter_map(SourceError::event).collect();
+    assert_eq!(report.problems.len(), 2, "{report:?}");
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!((events[0].warning, events[0].reason), (true, "FailedValidation"));
+    let message = "Error validating pod web-n1_default(u) from file due to duplicate pod name \"web-n1\", ignoring";
+    assert_eq!(events[0].message, message);
+}
+
+#[test]
 fn a_copy_beside_a_manifest_ends_nothing() {
     let mut world = World::new();
     world.write("web.yaml", &pod("web", "i"));

@@ -22,6 +22,7 @@ pub(super) fn containers(spec: &v1::PodSpec, volumes: &Volumes<'_>, at: &At, fin
         return;
     }
     let grace = spec.termination_grace_period_seconds.unwrap_or(30);
+    let all = resources::container_names(spec);
     let mut taken = BTreeSet::new();
     let init = spec.init_containers.iter().flatten().enumerate().map(|(i, c)| (true, at.child("initContainers").index(i), c));
     let app = spec.containers.iter().enumerate().map(|(i, c)| (false, at.child("containers").index(i), c));
@@ -36,7 +37,7 @@ pub(super) fn containers(spec: &v1::PodSpec, volumes: &Volumes<'_>, at: &At, fin
         }
         image(container, &at, findings);
         ports(container, &at, findings);
-        environment(container, volumes, &at, findings);
+        environment(container, volumes, &all, &at, findings);
         volume::mounts(container, volumes, &at, findings);
         let sidecar = is_init && container.restart_policy.as_deref() == Some("Always");
         if is_init && !sidecar {
@@ -143,7 +144,7 @@ const FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-fn environment(container: &v1::Container, volumes: &Volumes<'_>, at: &At, findings: &mut Findings) {
+fn environment(container: &v1::Container, volumes: &Volumes<'_>, all: &BTreeSet<&str>, at: &At, findings: &mut Findings) {
     for (i, env) in container.env.iter().flatten().enumerate() {
         let at = at.child("env").index(i);
         if env.name.is_empty() {
@@ -176,7 +177,7 @@ fn environment(container: &v1::Container, volumes: &Volumes<'_>, at: &At, findin
             field_ref(field, &FIELDS, &at.child("fieldRef"), findings);
         }
         if let Some(field) = &source.resource_field_ref {
-            resources::field_ref(field, &at.child("resourceFieldRef"), findings);
+            resources::field_ref(field, all, &at.child("resourceFieldRef"), findings);
         }
         if let Some(field) = &source.file_key_ref {
             file_key_ref(field, volumes, &at.child("fileKeyRef"), findings);
@@ -381,6 +382,30 @@ mod tests {
                 "spec.containers[0].env[5].valueFrom.resourceFieldRef.resource: Unsupported value: \"limits.gpu\": supported values: \
                  \"limits.cpu\", \"limits.memory\", \"limits.ephemeral-storage\", \"limits.hugepages-<size>\", \"requests.cpu\", \
                  \"requests.memory\", \"requests.ephemeral-storage\", \"requests.hugepages-<size>\"",
+            ],
+        );
+    }
+
+    #[test]
+    fn variables_of_other_containers_resources() {
+        let of =
+            |name: &str| format!("{{name: A, valueFrom: {{resourceFieldRef: {{containerName: {name}, resource: limits.cpu}}}}}}");
+        let spec = |name: &str| {
+            let env = of(name);
+            format!(
+                "{{initContainers: [{{name: first, image: i, env: [{env}]}}], containers: [{{name: c, image: i, env: [{env}]}}]}}"
+            )
+        };
+        for known in ["''", "c", "first"] {
+            check(&spec(known), &[]);
+        }
+        check(
+            &spec("nope"),
+            &[
+                "spec.initContainers[0].env[0].valueFrom.resourceFieldRef.containerName: Invalid value: \"nope\": must be a container of \
+                 this pod: \"c\", \"first\"",
+                "spec.containers[0].env[0].valueFrom.resourceFieldRef.containerName: Invalid value: \"nope\": must be a container of this \
+                 pod: \"c\", \"first\"",
             ],
         );
     }

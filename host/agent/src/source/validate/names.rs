@@ -157,6 +157,27 @@ pub(super) fn unreserved_path(text: &str) -> Vec<String> {
     complaints
 }
 
+/// Path of a file that the node writes into such a directory; in addition, one that a file can have.
+pub(super) fn file_path(text: &str) -> Vec<String> {
+    let mut complaints = unreserved_path(text);
+    let first = text.split('/').find(|part| !matches!(*part, "" | "."));
+    if first.is_none() && !text.is_empty() {
+        complaints.push("must name a file".to_owned());
+    }
+    // `./..x` is such a name as well.
+    if first.is_some_and(|first| first.starts_with("..") && first != "..") && !text.starts_with("..") {
+        complaints.push("must not start with '..'".to_owned());
+    }
+    complaints.extend(at_most(text, 4096));
+    if text.split('/').any(|part| part.len() > 255) {
+        complaints.push("every part must be no more than 255 bytes".to_owned());
+    }
+    if text.contains('\0') {
+        complaints.push("must not contain a byte of zero".to_owned());
+    }
+    complaints
+}
+
 /// No `..` in the path.
 pub(super) fn no_backsteps(text: &str) -> Vec<String> {
     if text.split('/').any(|part| part == "..") { vec!["must not contain '..'".to_owned()] } else { Vec::new() }
@@ -208,6 +229,12 @@ mod tests {
         check(ip, &["1.2.3.4", "::1"], &["", "1.2.3", "1.2.3.400", "01.2.3.4", "host"]);
         check(header_name, &["X-A"], &["", "X A", "X:"]);
         check(relative_path, &["a/b", "a..b", ""], &["/a", "a/../b", ".."]);
+        let (part, path) = ("n".repeat(255), "d/".repeat(2048));
+        check(
+            file_path,
+            &["a/b", "./a", "a/", "a/./b", "b/..c", "", &part, &path],
+            &["/a", "..", "..a", "./..a", ".", "./.", "/", "a\0b", &format!("a/{part}n"), &format!("{path}d")],
+        );
         for (text, is) in [
             ("net.core.somaxconn", true),
             ("net/core/a_b", true),

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use polylet_core::quantity;
 
 use super::names;
-use crate::document::field::{At, Findings};
+use crate::document::field::{At, Findings, shown};
 use crate::source::defaults::{aggregate, pod_level, written};
 
 /// Checks one container's requests and limits.
@@ -92,8 +92,31 @@ fn below_pod(spec: &v1::PodSpec, resources: &v1::ResourceRequirements, at: &At, 
     }
 }
 
-/// What `resourceFieldRef` of an environment variable may name.
-pub(super) fn field_ref(field: &v1::ResourceFieldSelector, at: &At, findings: &mut Findings) {
+/// Names of the pod's containers: those that a `resourceFieldRef` may name.
+pub(super) fn container_names(spec: &v1::PodSpec) -> BTreeSet<&str> {
+    let all = spec.init_containers.iter().flatten().chain(&spec.containers);
+    all.map(|container| container.name.as_str()).collect()
+}
+
+/// Names of containers that an error lists.
+const MOST_LISTED: usize = 20;
+
+/// The API takes any name here, but nobody can bring a static pod a container later: it would wait for ever.
+fn known_container(name: &str, containers: &BTreeSet<&str>, at: &At, findings: &mut Findings) {
+    if name.is_empty() || containers.contains(name) {
+        return;
+    }
+    let mut list: Vec<String> = containers.iter().take(MOST_LISTED).map(|name| shown(&(*name).into())).collect();
+    if containers.len() > MOST_LISTED {
+        list.push("…".to_owned());
+    }
+    findings.invalid(at, name, format!("must be a container of this pod: {}", list.join(", ")));
+}
+
+/// What `resourceFieldRef` may name, of a variable or of a file.
+pub(super) fn field_ref(field: &v1::ResourceFieldSelector, containers: &BTreeSet<&str>, at: &At, findings: &mut Findings) {
+    let name = field.container_name.as_deref().unwrap_or_default();
+    known_container(name, containers, &at.child("containerName"), findings);
     let supported = [
         "limits.cpu",
         "limits.memory",

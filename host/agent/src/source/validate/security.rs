@@ -62,7 +62,7 @@ pub(super) fn container(container: &v1::Container, host_users: bool, at: &At, fi
 }
 
 /// User and group ids.
-fn id(id: Option<i64>, at: &At, findings: &mut Findings) {
+pub(super) fn id(id: Option<i64>, at: &At, findings: &mut Findings) {
     if let Some(id) = id {
         findings.between(at, id, 0, i64::from(i32::MAX));
     }

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1;
 use polylet_core::quantity;
 
-use super::{container, names, resources};
-use crate::document::field::{At, Findings};
+use super::{container, names, resources, security};
+use crate::document::field::{At, Findings, shown};
 
 /// The pod's volumes by name.
 pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a v1::Volume>;
 
 /// Checks the volumes; returns those that a mount may name.
 pub(super) fn volumes<'a>(spec: &'a v1::PodSpec, at: &At, findings: &mut Findings) -> Volumes<'a> {
+    let containers = resources::container_names(spec);
     let mut known = Volumes::new();
     for (i, volume) in spec.volumes.iter().flatten().enumerate() {
         let at = at.child("volumes").index(i);
@@ -34,8 +35,12 @@ pub(super) fn volumes<'a>(spec: &'a v1::PodSpec, at: &At, findings: &mut Finding
         if let Some(source) = &volume.downward_api {
             let at = at.child("downwardAPI");
             mode(source.default_mode, &at.child("defaultMode"), findings);
+            security::id(source.default_user, &at.child("defaultUser"), findings);
+            let mut files = Files::default();
             for (i, file) in source.items.iter().flatten().enumerate() {
-                check_file(file, &at.child("items").index(i), findings);
+                let at = at.child("items").index(i);
+                check_file(file, &containers, &at, findings);
+                files.add(&file.path, &at.child("path"), findings);
             }
         }
         if let Some(source) = &volume.image {
@@ -46,7 +51,7 @@ pub(super) fn volumes<'a>(spec: &'a v1::PodSpec, at: &At, findings: &mut Finding
             findings.one_of(&at.child("pullPolicy"), source.pull_policy.as_deref(), &["Always", "IfNotPresent", "Never"]);
         }
         if let Some(source) = &volume.projected {
-            check_projected(source, &at.child("projected"), findings);
+            check_projected(source, &containers, &at.child("projected"), findings);
         }
     }
     known
@@ -95,12 +100,42 @@ fn mode(mode: Option<i32>, at: &At, findings: &mut Findings) {
     }
 }
 
+/// The files of one volume so far, by the parts of their paths, each with its place in the manifest and its path as written.
+#[derive(Default)]
+struct Files<'a>(BTreeMap<Vec<&'a str>, (At, &'a str)>);
+
+impl<'a> Files<'a> {
+    /// Adds a file, unless one of the volume's files would have to be a directory for it, or it for one of them: such a volume can never
+    /// be written. A path that is there already is no matter of this.
+    fn add(&mut self, path: &'a str, at: &At, findings: &mut Findings) {
+        let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+        if parts.is_empty() {
+            return;
+        }
+        // In this order nothing stands between a directory and what is in it.
+        let above = self.0.range(..parts.clone()).next_back().filter(|(other, _)| parts.starts_with(other));
+        let below =
+            self.0.range(parts.clone()..).next().filter(|(other, _)| other.len() > parts.len() && other.starts_with(&parts));
+        let conflict = match (above, below) {
+            (Some((_, (other, path))), _) => format!("{} is a file, by {}", shown(&(*path).into()), other.as_str()),
+            (None, Some((_, (other, path)))) => {
+                format!("{} needs a directory there, by {}", shown(&(*path).into()), other.as_str())
+            }
+            (None, None) => {
+                self.0.entry(parts).or_insert_with(|| (at.clone(), path));
+                return;
+            }
+        };
+        findings.invalid(at, path, format!("conflicting paths: {conflict}"));
+    }
+}
+
 /// A file that shows a field of the pod.
-fn check_file(file: &v1::DownwardAPIVolumeFile, at: &At, findings: &mut Findings) {
+fn check_file(file: &v1::DownwardAPIVolumeFile, containers: &BTreeSet<&str>, at: &At, findings: &mut Findings) {
     if file.path.is_empty() {
         findings.required(&at.child("path"), "");
     }
-    findings.format(&at.child("path"), &file.path, names::unreserved_path(&file.path));
+    findings.format(&at.child("path"), &file.path, names::file_path(&file.path));
     match (&file.field_ref, &file.resource_field_ref) {
         (None, None) => findings.required(at, "one of fieldRef and resourceFieldRef is required"),
         (Some(_), Some(_)) => {
@@ -116,9 +151,10 @@ fn check_file(file: &v1::DownwardAPIVolumeFile, at: &At, findings: &mut Findings
         if field.container_name.as_deref().is_none_or(str::is_empty) {
             findings.required(&at.child("containerName"), "");
         }
-        resources::field_ref(field, &at, findings);
+        resources::field_ref(field, containers, &at, findings);
     }
     mode(file.mode, &at.child("mode"), findings);
+    security::id(file.user, &at.child("user"), findings);
 }
 
 /// What a volume can show of its pod.
@@ -126,9 +162,10 @@ const VOLUME_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
 /// Sources that the node cannot serve are refused elsewhere.
-fn check_projected(source: &v1::ProjectedVolumeSource, at: &At, findings: &mut Findings) {
+fn check_projected(source: &v1::ProjectedVolumeSource, containers: &BTreeSet<&str>, at: &At, findings: &mut Findings) {
     mode(source.default_mode, &at.child("defaultMode"), findings);
-    let mut taken = BTreeSet::new();
+    security::id(source.default_user, &at.child("defaultUser"), findings);
+    let (mut taken, mut files) = (BTreeSet::new(), Files::default());
     for (i, source) in source.sources.iter().flatten().enumerate() {
         let at = at.child("sources").index(i);
         let tree = serde_json::to_value(source).unwrap_or_default();
@@ -137,10 +174,12 @@ fn check_projected(source: &v1::ProjectedVolumeSource, at: &At, findings: &mut F
         }
         for (j, file) in source.downward_api.iter().flat_map(|source| source.items.iter().flatten()).enumerate() {
             let at = at.child("downwardAPI").child("items").index(j);
-            check_file(file, &at, findings);
+            check_file(file, containers, &at, findings);
+            let at = at.child("path");
             if !file.path.is_empty() && !taken.insert(file.path.as_str()) {
-                findings.invalid(&at.child("path"), file.path.as_str(), "conflicting duplicate paths");
+                findings.invalid(&at, file.path.as_str(), "conflicting duplicate paths");
             }
+            files.add(&file.path, &at, findings);
         }
     }
 }
@@ -259,6 +298,62 @@ mod tests {
                 "spec.volumes[1].downwardAPI.items[3].resourceFieldRef.containerName: Required value",
                 "spec.volumes[2].projected.sources[1].downwardAPI: Forbidden: may not specify more than 1 volume type",
                 "spec.volumes[2].projected.sources[1].downwardAPI.items[0].path: Invalid value: \"a\": conflicting duplicate paths",
+            ],
+        );
+    }
+
+    #[test]
+    fn files_that_cannot_be_beside_each_other() {
+        let item = |path: &str| format!("{{path: {path}, fieldRef: {{fieldPath: metadata.uid}}}}");
+        let items = |paths: &[&str]| paths.iter().map(|path| item(path)).collect::<Vec<_>>().join(", ");
+        let one = |paths: &[&str]| {
+            format!("{{containers: [{{name: c, image: i}}], volumes: [{{name: d, downwardAPI: {{items: [{}]}}}}]}}", items(paths))
+        };
+        check(&one(&["a", "ab", "a-b", "b/c", "b/d", "./a", "a/", "c/a"]), &[]);
+        let at = "spec.volumes[0].downwardAPI.items";
+        check(
+            &one(&["a", "a-b", "./a//b", "a/c"]),
+            &[
+                &format!("{at}[2].path: Invalid value: \"./a//b\": conflicting paths: \"a\" is a file, by {at}[0].path"),
+                &format!("{at}[3].path: Invalid value: \"a/c\": conflicting paths: \"a\" is a file, by {at}[0].path"),
+            ],
+        );
+        check(
+            &one(&["d/b", "d/a/x", "d-", "d"]),
+            &[&format!(
+                "{at}[3].path: Invalid value: \"d\": conflicting paths: \"d/a/x\" needs a directory there, by {at}[1].path"
+            )],
+        );
+        let sources = format!("[{{downwardAPI: {{items: [{}]}}}}, {{downwardAPI: {{items: [{}]}}}}]", item("a"), item("a/b"));
+        let at = "spec.volumes[0].projected.sources";
+        check(
+            &format!("{{containers: [{{name: c, image: i}}], volumes: [{{name: p, projected: {{sources: {sources}}}}}]}}"),
+            &[&format!(
+                "{at}[1].downwardAPI.items[0].path: Invalid value: \"a/b\": conflicting paths: \"a\" is a file, by \
+                 {at}[0].downwardAPI.items[0].path"
+            )],
+        );
+    }
+
+    #[test]
+    fn owners_and_containers_of_files() {
+        check(
+            "{containers: [{name: c, image: i}], volumes: [{name: d, downwardAPI: {defaultUser: -1, items: [\
+             {path: a, user: 2147483648, fieldRef: {fieldPath: metadata.uid}}, {path: b, user: 2147483647, resourceFieldRef: \
+             {containerName: c, resource: limits.cpu}}, {path: ., resourceFieldRef: {containerName: nope, resource: limits.cpu}}]}}, \
+             {name: p, projected: {defaultUser: 2147483648, sources: [{downwardAPI: {items: [{path: a, user: -1, resourceFieldRef: \
+             {containerName: nope, resource: limits.cpu}}]}}]}}]}",
+            &[
+                "spec.volumes[0].downwardAPI.defaultUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+                "spec.volumes[0].downwardAPI.items[0].user: Invalid value: 2147483648: must be between 0 and 2147483647, inclusive",
+                "spec.volumes[0].downwardAPI.items[2].path: Invalid value: \".\": must name a file",
+                "spec.volumes[0].downwardAPI.items[2].resourceFieldRef.containerName: Invalid value: \"nope\": must be a container of this \
+                 pod: \"c\"",
+                "spec.volumes[1].projected.defaultUser: Invalid value: 2147483648: must be between 0 and 2147483647, inclusive",
+                "spec.volumes[1].projected.sources[0].downwardAPI.items[0].resourceFieldRef.containerName: Invalid value: \"nope\": must be \
+                 a container of this pod: \"c\"",
+                "spec.volumes[1].projected.sources[0].downwardAPI.items[0].user: Invalid value: -1: must be between 0 and 2147483647, \
+                 inclusive",
             ],
         );
     }

@@ -8,7 +8,7 @@ use crate::testing::{mode, own_mounts, pod};
 use crate::volume::{prepare, tear_down, volume_path};
 
 fn file(path: &str, text: &str, mode: u32) -> VolumeFile {
-    VolumeFile { path: path.to_owned(), bytes: text.as_bytes().to_vec(), mode }
+    VolumeFile { path: path.to_owned(), bytes: text.as_bytes().to_vec(), mode, owner: None }
 }
 
 fn names(dir: &Path) -> Vec<String> {
@@ -118,6 +118,7 @@ fn paths_that_no_file_may_have() {
         ("..", "must not contain '..', and not start with it"),
         ("../x", "must not contain '..', and not start with it"),
         ("..x", "must not contain '..', and not start with it"),
+        ("./..x", "must not contain '..', and not start with it"),
         ("a/../../x", "must not contain '..', and not start with it"),
         ("./.", "must name a file"),
         ("a\0b", "every part must be no more than 255 bytes, none of them zero"),
@@ -131,9 +132,44 @@ fn paths_that_no_file_may_have() {
     // One file where another one needs a directory.
     let error = write(dir.path(), &[file("a", "", 0o644), file("a/b", "", 0o644)], None).expect_err("a file in the way");
     assert!(error.to_string().starts_with("mkdir "), "{error}");
-    assert!(!dir.path().join("..data").exists());
+    assert!(names(dir.path()).is_empty(), "nothing is left of what cannot be written: {:?}", names(dir.path()));
     write(dir.path(), &[file("a..", "1", 0o644), file("b/..c", "2", 0o644)], None).expect("dots elsewhere");
     assert_eq!(fs::read_to_string(dir.path().join("b/..c")).expect("read"), "2");
+}
+
+#[test]
+fn what_cannot_be_written_leaves_what_was_there() {
+    let dir = tempfile::tempdir().expect("make a directory");
+    let dir = dir.path();
+    write(dir, &[file("a", "1", 0o644)], None).expect("write");
+    let before = names(dir);
+    for _ in 0..3 {
+        write(dir, &[file("a", "2", 0o644), file("a/b", "", 0o644)], None).expect_err("a file in the way");
+        assert_eq!(names(dir), before);
+    }
+    assert_eq!(fs::read_to_string(dir.join("a")).expect("read"), "1");
+}
+
+#[test]
+fn files_have_the_owner_that_is_asked_for() {
+    // Only root may give files away.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("make a directory");
+    let dir = dir.path();
+    let owned = VolumeFile { owner: Some(4321), ..file("d/own", "1", 0o400) };
+    for (group, gid, expected) in [(None, 0u32, 0o400), (Some(Gid::from_raw(1234)), 1234, 0o440)] {
+        // Another content: else nothing would be written.
+        let other = file("d/other", &gid.to_string(), 0o400);
+        write(dir, &[owned.clone(), other], group).expect("write");
+        let ids = |path: &str| {
+            let found = fs::metadata(dir.join(path)).expect("stat");
+            (found.uid(), found.gid())
+        };
+        assert_eq!([ids("d/own"), ids("d/other"), ids("d")], [(4321, gid), (0, gid), (0, gid)]);
+        assert_eq!([mode(&dir.join("d/own")), mode(&dir.join("d/other"))], [expected; 2]);
+    }
 }
 
 #[test]
