@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 
 use crate::allocatable;
 use crate::askers::{Answered, Askers};
-use crate::context::{RuntimeFeatures, node_context, storage_of_root};
+use crate::context::{Current, RuntimeFeatures, node_context, storage_of_root};
 use crate::events::Events;
 use crate::perform::{Performer, Prepared, chain};
 use crate::resolv_conf;
@@ -159,7 +159,7 @@ async fn boot_on(settings: &Settings, metrics: &Arc<Metrics>, kernel: &Path) -> 
     let node = node_context(settings, &machine, &found, &core, Some(version), runtime);
     let performer = Performer {
         client: client.clone(),
-        node,
+        node: Current::new(node, capabilities.clone()),
         cgroups,
         cgroup_root: settings.cgroup_root.clone(),
         id_ranges,

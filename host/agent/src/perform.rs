@@ -28,6 +28,7 @@ use polylet_runtime::{
     exec_probe_command, has_own_users, hostname, key, sandbox_config, spec_container, sub_paths, verbs, volume_files,
 };
 
+use crate::context::Current;
 use crate::credentials;
 use crate::events::Events;
 use crate::sampling::{Layers, Sampler};
@@ -41,8 +42,8 @@ pub use under_way::UnderWay;
 pub struct Performer {
     /// The runtime.
     pub client: Client,
-    /// What translation needs of the node.
-    pub node: NodeContext,
+    /// What translation needs of the node, and what its runtime can do now. Each act takes it once, so that it is of one mind.
+    pub node: Current,
     /// None with `cgroupsPerQOS: false`.
     pub cgroups: Option<CgroupTree>,
     /// `cgroupRoot`: parent of all that pods are where there are no cgroups per class.
@@ -105,9 +106,9 @@ impl Performer {
 
     async fn pull(&self, pod: &Arc<Pod>, image: &str) -> Result<Outcome, CallError> {
         let began = std::time::Instant::now();
-        // Told to plugins only: neither a cgroup nor ids are taken for it.
-        let sandbox = self.sandbox_config(pod, 0, "", None, self.host_dns().await.unwrap_or_default().as_ref())?.message;
-        let (root, wanted) = (self.node.paths.root.clone(), image.to_owned());
+        let (node, dns) = (self.node.now(), self.host_dns().await.unwrap_or_default());
+        let sandbox = sandbox_of_pull(&node, pod, dns.as_ref());
+        let (root, wanted) = (node.paths.root.clone(), image.to_owned());
         let credentials = blocking("PullImage", image, move || Ok(credentials::of_node(&root).lookup(&wanted))).await?;
         let mut pull = std::pin::pin!(verbs::pull_image(&self.client, image, credentials, sandbox));
         let image = loop {
@@ -127,8 +128,9 @@ impl Performer {
         let limits = pod_limits(pod, placement, &self.limits);
         locked(&self.prepared).insert(uid.clone(), (pod.clone(), placement.tier));
         let burstable = self.burstable_cpu();
-        let (cgroups, pod, paths) = (self.cgroups.clone(), pod.clone(), self.node.paths.clone());
-        let (memory, files) = (self.node.memory_allocatable, volume_files(&self.node, &pod));
+        let node = self.node.now();
+        let (cgroups, pod, paths) = (self.cgroups.clone(), pod.clone(), node.paths.clone());
+        let (memory, files) = (node.memory_allocatable, volume_files(&node, &pod));
         blocking("prepare", uid.as_str(), move || {
             if let Some(cgroups) = cgroups {
                 let failed = |error: polylet_machine::cgroup::CgroupError| other("cgroup", pod.uid.as_str(), chain(&error));
@@ -158,9 +160,11 @@ impl Performer {
     }
 
     async fn run_sandbox(&self, pod: &Arc<Pod>, attempt: u32, placement: &Placement) -> Result<Outcome, CallError> {
-        let users = self.user_namespace(pod, Operation::RunPodSandbox, &pod.desc()).await?;
+        let node = self.node.now();
+        let users = self.user_namespace(&node, pod, Operation::RunPodSandbox, &pod.desc()).await?;
         let dns = self.host_dns().await.map_err(|why| other("RunPodSandbox", &pod.desc(), why))?;
-        let translated = self.sandbox_config(pod, attempt, &self.cgroup_parent(pod, placement.tier), users, dns.as_ref())?;
+        let parent = self.cgroup_parent(pod, placement.tier);
+        let translated = sandbox_message(&node, pod, attempt, &parent, users, dns.as_ref())?;
         // Told once for each sandbox, not for each container in it.
         for (reason, text) in &translated.warnings {
             for about in told_of(pod, reason) {
@@ -191,14 +195,14 @@ impl Performer {
         placement: &Placement,
         target: Option<ContainerId>,
     ) -> Result<Outcome, CallError> {
-        let object = format!("{container} of {}", pod.desc());
+        let (node, object) = (self.node.now(), format!("{container} of {}", pod.desc()));
         let bad = |error: TranslateError| error.into_call_error(Operation::CreateContainer, object.clone());
-        let (host, domain) = hostname(pod, &self.node.cluster_domain).map_err(bad)?;
-        let users = self.user_namespace(pod, Operation::CreateContainer, &object).await?;
+        let (host, domain) = hostname(pod, &node.cluster_domain).map_err(bad)?;
+        let users = self.user_namespace(&node, pod, Operation::CreateContainer, &object).await?;
         let spec = pod.container(container.as_str()).ok_or_else(|| other("CreateContainer", &object, "not in the spec"))?;
         let wanted_files = env_files(pod, spec);
         let (hosts_file, termination_log, env_files) = {
-            let (pod, paths, name, ips) = (pod.clone(), self.node.paths.clone(), container.clone(), ips.clone());
+            let (pod, paths, name, ips) = (pod.clone(), node.paths.clone(), container.clone(), ips.clone());
             blocking("CreateContainer", &object.clone(), move || {
                 let failed = |text: String| other("CreateContainer", name.as_str(), text);
                 let known = pod.host_network || !ips.is_empty();
@@ -234,27 +238,42 @@ impl Performer {
                 memory_high: place.and_then(|p| p.memory_high),
                 hosts_file: hosts_file.as_deref(),
                 termination_log: termination_log.as_deref(),
-                volumes: &|name| volume::volume_path(&self.node.paths, pod, name),
+                volumes: &|name| volume::volume_path(&node.paths, pod, name),
                 mounted_images: &mounted_images,
                 env_files: &env_files,
                 user_namespace: users,
                 target: target.as_ref().map(ContainerId::as_str),
             };
-            let config = container_config(&self.node, &inputs).map_err(bad)?.message;
-            (config, sub_paths(&self.node, &inputs).map_err(bad)?)
+            let config = container_config(&node, &inputs).map_err(bad)?.message;
+            (config, sub_paths(&node, &inputs).map_err(bad)?)
         };
         if !parts.is_empty() {
             self.sub_paths(pod, container, parts).await?;
         }
-        let dns = self.host_dns().await.unwrap_or_default();
+        // A sandbox of which nothing can be learnt: why no container can be made in it, the runtime says when it is asked to.
+        let (dns, of_sandbox) = tokio::join!(self.host_dns(), verbs::sandbox_attempt(&self.client, sandbox));
+        let (dns, of_sandbox) = (dns.unwrap_or_default(), of_sandbox.unwrap_or(0));
         let parent = self.cgroup_parent(pod, placement.tier);
-        let sandbox_config = self.sandbox_config(pod, 0, &parent, users, dns.as_ref())?.message;
-        verbs::create_container(&self.client, &pod.uid, sandbox, config, sandbox_config).await.map(Outcome::Container)
+        let sandbox_config = sandbox_message(&node, pod, of_sandbox, &parent, users, dns.as_ref())?.message;
+        let signal = config.stop_signal;
+        let made = verbs::create_container(&self.client, &pod.uid, sandbox, config, sandbox_config).await?;
+        self.watch_stop_signal(pod, container, &made, signal);
+        Ok(Outcome::Container(made))
+    }
+
+    /// Says once for each container where the runtime passes over its stop signal. Nothing waits for it.
+    fn watch_stop_signal(&self, pod: &Arc<Pod>, container: &ContainerName, id: &ContainerId, wanted: i32) {
+        let (client, pod, name, id) = (self.client.clone(), pod.clone(), container.clone(), id.clone());
+        tokio::spawn(async move {
+            if let Some(passed_over) = verbs::stop_signal_not_taken(&client, &id, wanted).await {
+                tracing::warn!(pod = %pod.desc(), container = %name, "{passed_over}");
+            }
+        });
     }
 
     /// Makes the parts of volumes ready that a container mounts. What a tenant may see of an error names no path of the node.
     async fn sub_paths(&self, pod: &Arc<Pod>, container: &ContainerName, parts: Vec<SubPath>) -> Result<(), CallError> {
-        let (pod, name, paths) = (pod.clone(), container.clone(), self.node.paths.clone());
+        let (pod, name, paths) = (pod.clone(), container.clone(), self.node.now().paths.clone());
         blocking("CreateContainer", container.as_str(), move || {
             for part in &parts {
                 volume::prepare_sub_path(&paths, &pod, name.as_str(), part).map_err(|error| {
@@ -272,7 +291,7 @@ impl Performer {
         verbs::start_container(&self.client, id).await?;
         // For collectors of logs, which find containers by these links; nothing waits for it.
         let (client, paths, pod, name, id) =
-            (self.client.clone(), self.node.paths.clone(), pod.clone(), container.clone(), id.clone());
+            (self.client.clone(), self.node.now().paths.clone(), pod.clone(), container.clone(), id.clone());
         tokio::spawn(async move {
             let Ok(answer) = client.container_status(id.as_str(), false).await else { return };
             let Some(log) = answer.status.map(|s| PathBuf::from(s.log_path)).filter(|p| !p.as_os_str().is_empty()) else {
@@ -341,7 +360,7 @@ impl Performer {
         let Some(status) = status.filter(|s| !keep_log && !s.log_path.is_empty()) else { return Ok(Outcome::Unit) };
         let label = |key: &str| status.labels.get(key).map(String::as_str).unwrap_or_default();
         let link = logs::link_name(label(key::POD_NAMESPACE), label(key::POD_NAME), label(key::CONTAINER_NAME), id.as_str());
-        let (paths, log) = (self.node.paths.clone(), PathBuf::from(&status.log_path));
+        let (paths, log) = (self.node.now().paths.clone(), PathBuf::from(&status.log_path));
         blocking("RemoveContainer", id.as_str(), move || {
             logs::remove_container_log(&paths, &log, &link)
                 .map(|()| Outcome::Unit)
@@ -353,7 +372,7 @@ impl Performer {
     async fn clean_up(&self, pod: PodUid, namespace: String, name: String, gone: bool) -> Result<Outcome, CallError> {
         locked(&self.prepared).remove(&pod);
         let burstable = self.burstable_cpu();
-        let (cgroups, paths) = (self.cgroups.clone(), self.node.paths.clone());
+        let (cgroups, paths) = (self.cgroups.clone(), self.node.now().paths.clone());
         let object = pod.to_string();
         blocking("clean up", &object, move || {
             let failed = |text: String| other("clean up", pod.as_str(), text);
@@ -371,7 +390,7 @@ impl Performer {
     }
 
     async fn find_leftovers(&self) -> Result<Outcome, CallError> {
-        let (cgroups, paths) = (self.cgroups.clone(), self.node.paths.clone());
+        let (cgroups, paths) = (self.cgroups.clone(), self.node.now().paths.clone());
         blocking("find leftovers", "pods", move || {
             let failed = |error: &dyn std::error::Error| other("find leftovers", "pods", chain(error));
             let mut found: BTreeMap<PodUid, Leftover> = BTreeMap::new();
@@ -449,8 +468,14 @@ impl Performer {
 
     /// The ids of a pod with a user namespace of its own; None for others, and where the runtime has none: that is told by whoever
     /// translates the pod.
-    async fn user_namespace(&self, pod: &Arc<Pod>, operation: Operation, object: &str) -> Result<Option<IdRange>, CallError> {
-        let supported = self.node.runtime_handlers.get("").is_some_and(|features| features.user_namespaces);
+    async fn user_namespace(
+        &self,
+        node: &NodeContext,
+        pod: &Arc<Pod>,
+        operation: Operation,
+        object: &str,
+    ) -> Result<Option<IdRange>, CallError> {
+        let supported = node.runtime_handlers.get("").is_some_and(|features| features.user_namespaces);
         if !supported || !has_own_users(pod) {
             return Ok(None);
         }
@@ -461,21 +486,27 @@ impl Performer {
         .await
     }
 
-    fn sandbox_config(
-        &self,
-        pod: &Pod,
-        attempt: u32,
-        parent: &str,
-        users: Option<IdRange>,
-        dns: Option<&ResolvConf>,
-    ) -> Result<Translated<PodSandboxConfig>, CallError> {
-        sandbox_config(&self.node, pod, attempt, parent, users, dns)
-            .map_err(|error| error.into_call_error(Operation::RunPodSandbox, pod.desc()))
-    }
-
     fn cgroup_parent(&self, pod: &Pod, tier: QosClass) -> String {
         cgroup_parent(&self.cgroup_root, self.cgroups.is_some(), pod, tier)
     }
+}
+
+fn sandbox_message(
+    node: &NodeContext,
+    pod: &Pod,
+    attempt: u32,
+    parent: &str,
+    users: Option<IdRange>,
+    dns: Option<&ResolvConf>,
+) -> Result<Translated<PodSandboxConfig>, CallError> {
+    sandbox_config(node, pod, attempt, parent, users, dns)
+        .map_err(|error| error.into_call_error(Operation::RunPodSandbox, pod.desc()))
+}
+
+/// For whom an image is pulled. It is told to plugins only: neither a cgroup nor ids are taken for it. None where the pod can have no
+/// sandbox: that is no fault of its image, and told where the sandbox is to be made.
+fn sandbox_of_pull(node: &NodeContext, pod: &Pod, dns: Option<&ResolvConf>) -> Option<PodSandboxConfig> {
+    sandbox_config(node, pod, 0, "", None, dns).ok().map(|translated| translated.message)
 }
 
 /// What a warning of a pod's translation is about: the pod, and the node too where it lacks what the pod wants.
@@ -551,8 +582,10 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 mod tests {
     use polylet_core::pod::Source;
     use polylet_core::time::Wall;
+    use polylet_runtime::HandlerFeatures;
 
     use super::*;
+    use crate::context::tests::node;
 
     fn pod(uid: &str, cpu: &str) -> Arc<Pod> {
         let object = serde_json::json!({
@@ -560,6 +593,23 @@ mod tests {
             "spec": {"containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
         });
         Arc::new(Pod::parse(Arc::new(serde_json::from_value(object).unwrap()), Source::File, Wall(0)).unwrap())
+    }
+
+    #[test]
+    fn an_image_is_pulled_for_a_pod_that_can_have_no_sandbox_too() {
+        let of = |spec: serde_json::Value, node: &NodeContext| {
+            let mut spec = spec;
+            spec["containers"] = serde_json::json!([{"name": "a", "image": "i"}]);
+            let object = serde_json::json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": spec});
+            let pod = Pod::parse(Arc::new(serde_json::from_value(object).unwrap()), Source::File, Wall(0)).unwrap();
+            sandbox_of_pull(node, &pod, None).and_then(|sandbox| sandbox.metadata).map(|metadata| metadata.uid)
+        };
+        let users = |user_namespaces| node(HandlerFeatures { user_namespaces, ..HandlerFeatures::default() });
+        let own_users = || serde_json::json!({"hostUsers": false});
+        assert_eq!(of(own_users(), &users(true)).as_deref(), Some("u"));
+        assert_eq!(of(own_users(), &users(false)), None);
+        let long = serde_json::json!({"hostname": "a".repeat(60), "subdomain": "b".repeat(60), "setHostnameAsFQDN": true});
+        assert_eq!(of(long, &users(true)), None);
     }
 
     #[test]

@@ -31,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admin::{Asked, NodeAdmin};
 use crate::askers::{Answered, Askers};
 use crate::boot::{Booted, boot};
+use crate::events::Events;
 use crate::network::why_not_ready;
 use crate::perform::{Performer, UnderWay, chain};
 use crate::settings::Settings;
@@ -82,7 +83,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     if let Some(address) = settings.health {
         tokio::spawn(polylet_server::serve_health(address, metrics.clone(), pulse.clone(), stop.clone()));
     }
-    spawn_manifests(&settings, adoptions, &settled, &inbox);
+    spawn_manifests(&settings, adoptions, &settled, &performer.events, &inbox);
     spawn_runtime(&performer, hints, inbox.clone());
     if let Some((cgroups, limits)) = performer.cgroups.clone().zip(unlimited) {
         tokio::spawn(allocatable::enforce_later(cgroups, limits, performer.events.clone(), stop.clone()));
@@ -338,13 +339,14 @@ fn spawn_manifests(
     settings: &Settings,
     [of_files, of_url]: [Adoption; 2],
     settled: &tokio::sync::watch::Receiver<bool>,
+    events: &Arc<Events>,
     inbox: &mpsc::Sender<Event>,
 ) {
     let limits = StorageLimits::of(settings);
     match &settings.static_pod_path {
         Some(path) => {
             let directory = Directory::new(path, &settings.node_name).adopting(of_files).allowing(&settings.unsafe_sysctls);
-            let (every, out) = (settings.file_check, reports(Source::File, limits, inbox.clone()));
+            let (every, out) = (settings.file_check, reports(Source::File, limits, events.clone(), inbox.clone()));
             let bound = policies_bound(settled.clone());
             tokio::spawn(async move {
                 bound.await;
@@ -358,7 +360,7 @@ fn spawn_manifests(
     }
     if let Some(found) = &settings.static_pod_url {
         let url = Url::new(found.clone(), &settings.node_name, &settings.unsafe_sysctls).adopting(of_url);
-        let (every, out) = (settings.http_check, reports(Source::Http, limits, inbox.clone()));
+        let (every, out) = (settings.http_check, reports(Source::Http, limits, events.clone(), inbox.clone()));
         let (fetcher, bound) = (Fetcher::new(found.clone()), policies_bound(settled.clone()));
         tokio::spawn(async move {
             bound.await;
@@ -374,7 +376,7 @@ async fn policies_bound(mut settled: tokio::sync::watch::Receiver<bool>) {
 }
 
 /// Takes what is found at a source: its pods go to the node, what is wrong is told.
-fn reports(source: Source, limits: StorageLimits, inbox: mpsc::Sender<Event>) -> mpsc::Sender<Report> {
+fn reports(source: Source, limits: StorageLimits, events: Arc<Events>, inbox: mpsc::Sender<Event>) -> mpsc::Sender<Report> {
     let (out, mut reports) = mpsc::channel::<Report>(4);
     let mut notes = Notes::new(limits);
     tokio::spawn(async move {
@@ -383,6 +385,9 @@ fn reports(source: Source, limits: StorageLimits, inbox: mpsc::Sender<Event>) ->
                 match problem {
                     SourceError::Absent { .. } => tracing::warn!("{problem}"),
                     _ => tracing::error!(error = chain(problem), "a manifest is not used"),
+                }
+                if let Some(say) = problem.event() {
+                    tell::event(&say, &events, facts::now().wall);
                 }
             }
             let Some(pods) = report.pods else { continue };
@@ -403,27 +408,33 @@ fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbo
     const WHILE_DOWN: Duration = Duration::from_millis(500);
     /// A runtime that says nothing for so long is down, as upstream has it.
     const SILENT: Duration = Duration::from_secs(30);
-    let client = performer.client.clone();
-    let polylet_runtime::Hints { mut hints, way } = hints;
+    let (performer, client) = (performer.clone(), performer.client.clone());
+    // The subscription ends with these.
+    let polylet_runtime::Hints { mut hints, mut way } = hints;
     tokio::spawn(async move {
-        // The subscription ends with this.
-        let _way = way;
         let mut last = None;
+        // Whatever comes back may be another one than went.
+        let mut was_away = false;
         loop {
             let asked = tokio::time::timeout(SILENT, client.status(false)).await;
-            let mut state = match asked
+            let answer = asked
                 .map_err(|_| format!("Status: no answer within {} s", SILENT.as_secs()))
-                .and_then(|answer| answer.map_err(|error| error.to_string()))
-            {
-                Ok(status) => polylet_runtime::runtime_state(&status),
+                .and_then(|answer| answer.map_err(|error| error.to_string()));
+            let mut state = match &answer {
+                Ok(status) => polylet_runtime::runtime_state(status),
                 Err(error) => RuntimeState::Down(CallError {
                     operation: "Status".into(),
                     object: client.endpoint().to_string(),
                     kind: CallErrorKind::Unavailable,
-                    message: error,
+                    message: error.clone(),
                 }),
             };
-            let down = matches!(state, RuntimeState::Down(_));
+            // Before the node hears of its return, and begins something.
+            was_away = match &answer {
+                Ok(status) => !performer.node.renew(&client, status, &mut way, was_away).await && was_away,
+                Err(_) => true,
+            };
+            let down = answer.is_err();
             // The runtime says only that its network is not ready: the CNI configuration shows more.
             if let RuntimeState::Up { network: Err(said), .. } = &mut state
                 && let Some(shown) = why_not_ready(&client).await
@@ -446,6 +457,8 @@ fn spawn_runtime(performer: &Arc<Performer>, hints: polylet_runtime::Hints, inbo
                     // Nobody hints any more: what is left is to ask from time to time.
                     Some(hint) = hints.recv() => {
                         let everything = hint == Hint::Everything;
+                        // After a gap in the hints, too short for a look to fall into it.
+                        was_away |= everything;
                         if inbox.send(Event::Hint(hint)).await.is_err() {
                             return;
                         }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use polylet_core::event::RuntimeState;
-use polylet_proto::cri::{self, StatusResponse};
+use polylet_proto::cri::{self, StatusResponse, VersionResponse};
 use tokio::sync::watch;
 
 use crate::client::Client;
@@ -30,6 +30,9 @@ pub struct Capabilities {
     pub supplemental_groups_policy: bool,
     /// Images can be mounted as volumes; else why not. No runtime says so of itself: known are versions that cannot.
     pub image_mounts: Result<(), String>,
+    /// Parts of such images can be mounted (`subPath`); else why not. Known in the same way: a runtime that cannot mounts the whole image,
+    /// and does not say so.
+    pub image_parts: Result<(), String>,
     /// How changes are heard of.
     pub events: Way,
     /// Ready or not, when asked.
@@ -108,9 +111,13 @@ impl Capabilities {
         degraded.extend(degraded_events(&events));
 
         let image_mounts = image_mounts(&version.runtime_name, &version.runtime_version);
+        let image_parts = image_parts(&version.runtime_name, &version.runtime_version);
         if let Err(because) = &image_mounts {
             let instead = "containers that mount images are refused";
             degraded.push(Degraded { what: "images as volumes", because: because.clone(), instead });
+        } else if let Err(because) = &image_parts {
+            let instead = "containers that mount them are refused";
+            degraded.push(Degraded { what: "parts of images as volumes", because: because.clone(), instead });
         }
         let features = status.features.unwrap_or_default();
         Ok(Self {
@@ -120,6 +127,7 @@ impl Capabilities {
             handlers,
             supplemental_groups_policy: features.supplemental_groups_policy,
             image_mounts,
+            image_parts,
             events,
             state: runtime_state(&status),
             degraded,
@@ -129,6 +137,15 @@ impl Capabilities {
     /// Features of one handler; those of an unknown one are none.
     pub fn handler(&self, name: &str) -> HandlerFeatures {
         self.handlers.get(name).copied().unwrap_or_default()
+    }
+
+    /// Whether a runtime that says this of itself is the one that was asked, as far as it shows. Else it should be asked anew.
+    pub fn hold(&self, version: &VersionResponse, status: &StatusResponse) -> bool {
+        let features = status.features.unwrap_or_default();
+        self.runtime_name == version.runtime_name
+            && self.runtime_version == version.runtime_version
+            && self.handlers == handlers(status)
+            && self.supplemental_groups_policy == features.supplemental_groups_policy
     }
 }
 
@@ -159,9 +176,20 @@ async fn tolerate_unimplemented<A>(call: impl Future<Output = Result<A, CallErro
 
 /// Whether images can be mounted: in containerd from 2.1 on, in CRI-O from 1.31 on.
 fn image_mounts(runtime: &str, version: &str) -> Result<(), String> {
+    learnt(runtime, version, (2, 1), (1, 31))
+}
+
+/// Whether parts of images can be mounted: in containerd from 2.2 on, in CRI-O from 1.33 on.
+fn image_parts(runtime: &str, version: &str) -> Result<(), String> {
+    learnt(runtime, version, (2, 2), (1, 33))
+}
+
+/// Whether the runtime is of the version, or a later one, in which containerd or CRI-O learnt something.
+fn learnt(runtime: &str, version: &str, containerd: (u32, u32), crio: (u32, u32)) -> Result<(), String> {
     let since = match runtime {
-        "containerd" => (2, 1),
-        "cri-o" => (1, 31),
+        "containerd" => containerd,
+        "cri-o" => crio,
+        // Of no other is a version known that lacks it. To refuse would take it for ever from those that have it, since none can say so.
         _ => return Ok(()),
     };
     let mut numbers = version.trim_start_matches('v').split(['.', '-', '+', '~']).map(str::parse::<u32>);
@@ -169,6 +197,7 @@ fn image_mounts(runtime: &str, version: &str) -> Result<(), String> {
         (Some(Ok(major)), Some(Ok(minor))) if (major, minor) < since => {
             Err(format!("{runtime} has them from {}.{} on, and this is {version}", since.0, since.1))
         }
+        // A version without numbers is of a build of one's own, and hardly an old one.
         _ => Ok(()),
     }
 }
@@ -220,6 +249,21 @@ mod tests {
             ("other", "0.1.0", Ok(())),
         ] {
             assert_eq!(image_mounts(runtime, version), expected, "{runtime} {version}");
+        }
+    }
+
+    #[test]
+    fn versions_that_mount_parts_of_images() {
+        for (runtime, version, expected) in [
+            ("containerd", "1.6.20~ds1", Err("containerd has them from 2.2 on, and this is 1.6.20~ds1".to_owned())),
+            ("containerd", "v2.1.9", Err("containerd has them from 2.2 on, and this is v2.1.9".to_owned())),
+            ("containerd", "v2.2.0", Ok(())),
+            ("containerd", "unknown", Ok(())),
+            ("cri-o", "1.32.4", Err("cri-o has them from 1.33 on, and this is 1.32.4".to_owned())),
+            ("cri-o", "1.33.0", Ok(())),
+            ("other", "0.1.0", Ok(())),
+        ] {
+            assert_eq!(image_parts(runtime, version), expected, "{runtime} {version}");
         }
     }
 }

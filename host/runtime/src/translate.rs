@@ -48,7 +48,7 @@ pub use namespaces::has_own_users;
 pub use resources::page_size_name;
 pub use sandbox::sandbox_config;
 
-/// What every pod of this node shares. It does not change while the agent runs.
+/// What every pod of this node shares. While the agent runs, nothing of it changes but what the runtime can do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeContext {
     /// Where things lie.
@@ -90,6 +90,8 @@ pub struct NodeContext {
     pub selinux: bool,
     /// Images can be mounted as volumes. Else: why not.
     pub image_mounts: Result<(), String>,
+    /// Parts of images can be mounted, too (`subPath`). Else: why not.
+    pub image_parts: Result<(), String>,
     /// What each runtime handler can do, see [`Capabilities`](crate::Capabilities); the default one has the empty name.
     pub runtime_handlers: BTreeMap<String, HandlerFeatures>,
 }

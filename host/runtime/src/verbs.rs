@@ -1,5 +1,6 @@
 //! What the node does to the runtime, safe to repeat: a call that timed out and was carried out after all is found, not done twice.
 
+use std::fmt;
 use std::time::Duration;
 
 use polylet_core::event::{CallError, CallErrorKind};
@@ -10,6 +11,7 @@ use polylet_proto::cri;
 use crate::client::Client;
 use crate::error::{CallError as ClientError, Kind};
 use crate::key;
+use crate::signal;
 
 /// Most of a command's output that is kept, in bytes.
 pub const OUTPUT_MAX: usize = 10 * 1024;
@@ -48,6 +50,15 @@ pub async fn run_sandbox(client: &Client, config: cri::PodSandboxConfig, handler
     }
 }
 
+/// The attempt that a sandbox was made as.
+///
+/// # Errors
+/// The runtime's.
+pub async fn sandbox_attempt(client: &Client, id: &SandboxId) -> Result<u32, CallError> {
+    let answer = client.pod_sandbox_status(id.as_str(), false).await.map_err(core_error)?;
+    Ok(answer.status.and_then(|status| status.metadata).map_or(0, |metadata| metadata.attempt))
+}
+
 /// Makes a container, or finds the one of the same name and attempt that was made and not started.
 ///
 /// # Errors
@@ -75,6 +86,36 @@ pub async fn create_container(
         }
         Err(error) => Err(core_error(error)),
     }
+}
+
+/// A stop signal that was asked for, and that the runtime did not take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignalNotTaken {
+    /// In the API's spelling.
+    pub wanted: String,
+    /// What the container will be stopped with, in the same spelling; None: the runtime does not tell.
+    pub instead: Option<String>,
+}
+
+impl fmt::Display for SignalNotTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let instead = self.instead.as_deref().unwrap_or("the image's STOPSIGNAL, or SIGTERM where it has none");
+        let wanted = &self.wanted;
+        write!(
+            f,
+            "lifecycle.stopSignal: {wanted}: the runtime does not take it, and will send {instead}: use a runtime that knows the field, \
+             or an image whose STOPSIGNAL it is"
+        )
+    }
+}
+
+/// Whether the runtime took the `stop_signal` that a made container was asked for. One that does not know the field passes over it, which
+/// shows in the status alone. None: it did, or none was asked for, or the status cannot be had.
+pub async fn stop_signal_not_taken(client: &Client, id: &ContainerId, wanted: i32) -> Option<SignalNotTaken> {
+    let wanted = signal::name(wanted)?;
+    let status = client.container_status(id.as_str(), false).await.ok()?.status?;
+    let instead = signal::name(status.stop_signal);
+    (instead.as_ref() != Some(&wanted)).then_some(SignalNotTaken { wanted, instead })
 }
 
 /// Starts a made container.
@@ -129,8 +170,8 @@ pub async fn inspect_image(client: &Client, image: &str) -> Result<Option<Image>
     }))
 }
 
-/// Pulls an image, for a pod's sandbox configuration; returns what is there then. With several credentials, the first that opens the
-/// registry counts; with none, the registry is asked for what it gives to all.
+/// Pulls an image, for a pod's sandbox configuration where it has one; returns what is there then. With several credentials, the first
+/// that opens the registry counts; with none, the registry is asked for what it gives to all.
 ///
 /// # Errors
 /// The runtime's, with the registry's and the signature's told apart; of several credentials, what each came to.
@@ -138,13 +179,13 @@ pub async fn pull_image(
     client: &Client,
     image: &str,
     credentials: Vec<cri::AuthConfig>,
-    sandbox: cri::PodSandboxConfig,
+    sandbox: Option<cri::PodSandboxConfig>,
 ) -> Result<Image, CallError> {
     let mut tries = if credentials.is_empty() { vec![None] } else { credentials.into_iter().map(Some).collect() }.into_iter();
     let mut failed: Vec<CallError> = Vec::new();
     let pulled = loop {
         let Some(auth) = tries.next() else { return Err(all_of(failed)) };
-        match client.pull_image(spec(image), auth, Some(sandbox.clone())).await {
+        match client.pull_image(spec(image), auth, sandbox.clone()).await {
             Ok(pulled) => break pulled,
             Err(error) => failed.push(image_error(error)),
         }

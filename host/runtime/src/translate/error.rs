@@ -111,6 +111,23 @@ pub enum TranslateError {
         /// Why not.
         why: String,
     },
+    /// A mount of a part of an image, in whose place the runtime would mount all of it.
+    #[error(
+        "volume {volume:?}: parts of images cannot be mounted (volumeMounts[{index}].{field} {path:?}): {why}; without {field} the \
+         image can be mounted whole"
+    )]
+    NoImageParts {
+        /// Which volume.
+        volume: String,
+        /// Place of the mount in the container's list.
+        index: usize,
+        /// `subPath` or `subPathExpr`.
+        field: &'static str,
+        /// What it comes to.
+        path: String,
+        /// Why not.
+        why: String,
+    },
     /// `subPathExpr` with variables that have no value.
     #[error("missing value for {}", names.join(", "))]
     MissingValues {

@@ -61,6 +61,11 @@ pub fn sub_paths(node: &NodeContext, inputs: &ContainerInputs<'_>) -> Result<Vec
     mounts.filter_map(|(index, mount)| sub_path(&env, mount, index).transpose()).collect()
 }
 
+/// The field that says which part of the volume is mounted, where one does.
+fn part_field(mount: &v1::VolumeMount) -> &'static str {
+    if mount.sub_path_expr.as_ref().is_some_and(|text| !text.is_empty()) { "subPathExpr" } else { "subPath" }
+}
+
 /// The part of the volume that is mounted; None: all of it.
 fn sub_path(env: &Env, mount: &v1::VolumeMount, index: usize) -> Result<Option<SubPath>, TranslateError> {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
@@ -101,6 +106,10 @@ fn image(
 ) -> Result<Mount, TranslateError> {
     let volume = || mount.name.clone();
     node.image_mounts.clone().map_err(|why| TranslateError::NoImageMounts { volume: volume(), why })?;
+    if let (Some(SubPath { index, path, .. }), Err(why)) = (&part, &node.image_parts) {
+        let (index, path, why) = (*index, path.clone(), why.clone());
+        return Err(TranslateError::NoImageParts { volume: volume(), index, field: part_field(mount), path, why });
+    }
     let missing = || TranslateError::NoVolume { volume: volume(), container: inputs.container.name.as_str().to_owned() };
     let found = inputs.mounted_images.get(&mount.name).ok_or_else(missing)?;
     Ok(Mount {
@@ -366,6 +375,42 @@ mod tests {
         let without = NodeContext { image_mounts: Err("containerd 1.6.20 has none".into()), ..node() };
         let error = "volume \"model\": images cannot be mounted: containerd 1.6.20 has none";
         assert_eq!(of(&without, &mounted), Err(error.into()));
+    }
+
+    /// The runtime would mount the whole image, and say nothing.
+    #[test]
+    fn parts_of_images_are_refused_where_the_runtime_has_none() {
+        let only_whole = NodeContext { image_parts: Err("containerd has them from 2.2 on, and this is 2.1.9".into()), ..node() };
+        let mounted = BTreeMap::from([("model".to_owned(), Image { id: "sha256:beef".into(), ..Default::default() })]);
+        let of = |more: Value| {
+            let mut mount = json!({"name": "model", "mountPath": "/m"});
+            mount.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let env = json!([{"name": "A", "value": "a"}]);
+            let pod = pod(json!({
+                "containers": [{"name": "app", "image": "app", "env": env, "volumeMounts": [
+                    {"name": "data", "mountPath": "/d", "subPath": "x"}, mount,
+                ]}],
+                "volumes": [{"name": "model", "image": {"reference": "model:1"}}, {"name": "data", "emptyDir": {}}],
+            }));
+            with_inputs(&pod, "app", |inputs| {
+                let volumes = |_: &str| Some(PathBuf::from("/vol/data"));
+                let inputs = ContainerInputs { mounted_images: &mounted, volumes: &volumes, ..*inputs };
+                let spec = spec_container(inputs.pod, inputs.container).unwrap();
+                let env = Env::of(&only_whole, &inputs, &spec).unwrap();
+                super::of(&only_whole, &inputs, &spec, &env).map(|mounts| mounts.len()).map_err(|error| error.to_string())
+            })
+        };
+        let refused = |field: &str, path: &str| -> Result<usize, String> {
+            Err(format!(
+                "volume \"model\": parts of images cannot be mounted (volumeMounts[1].{field} {path:?}): containerd has them from \
+                 2.2 on, and this is 2.1.9; without {field} the image can be mounted whole"
+            ))
+        };
+        assert_eq!(of(json!({"subPath": "a/b"})), refused("subPath", "a/b"));
+        assert_eq!(of(json!({"subPathExpr": "$(A)/c"})), refused("subPathExpr", "a/c"));
+        for whole in [json!({}), json!({"subPath": "", "subPathExpr": ""})] {
+            assert_eq!(of(whole), Ok(2));
+        }
     }
 
     #[test]

@@ -79,6 +79,7 @@ pub(super) fn node() -> NodeContext {
         masked_paths: vec![],
         selinux: false,
         image_mounts: Ok(()),
+        image_parts: Ok(()),
         runtime_handlers: [(String::new(), HandlerFeatures { recursive_read_only_mounts: true, user_namespaces: true })].into(),
     }
 }

@@ -75,6 +75,41 @@ async fn a_twin_in_another_sandbox_is_of_no_use() {
 }
 
 #[tokio::test]
+async fn the_attempt_of_a_sandbox_is_the_one_that_it_was_made_as() {
+    let lab = short();
+    for attempt in [0, 3] {
+        let sandbox = run(&lab, attempt).await.unwrap();
+        assert_eq!(verbs::sandbox_attempt(&lab.client, &sandbox).await.unwrap(), attempt);
+    }
+    assert_eq!(verbs::sandbox_attempt(&lab.client, &"none".into()).await.unwrap_err().kind, CallErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_stop_signal_that_the_runtime_passes_over_is_noticed() {
+    let lab = short();
+    let sandbox = run(&lab, 0).await.unwrap();
+    let id = create(&lab, &sandbox, 0).await.unwrap();
+    let look = async |wanted: cri::Signal| verbs::stop_signal_not_taken(&lab.client, &id, wanted.into()).await;
+    let answer = |signal: cri::Signal| lab.fake.world().containers.get_mut(id.as_str()).unwrap().0.set_stop_signal(signal);
+
+    assert_eq!(look(cri::Signal::RuntimeDefault).await, None, "none was asked for");
+    assert_eq!(lab.fake.world().count(Operation::ContainerStatus), 0, "nor was the runtime");
+    let found = look(cri::Signal::Sigrtminplus3).await.unwrap();
+    assert_eq!((found.wanted.as_str(), &found.instead), ("SIGRTMIN+3", &None));
+    let text = "lifecycle.stopSignal: SIGRTMIN+3: the runtime does not take it, and will send the image's STOPSIGNAL, or SIGTERM where it \
+                has none: use a runtime that knows the field, or an image whose STOPSIGNAL it is";
+    assert_eq!(found.to_string(), text);
+    answer(cri::Signal::Sigquit);
+    assert_eq!(look(cri::Signal::Sigusr1).await.unwrap().instead.as_deref(), Some("SIGQUIT"));
+    answer(cri::Signal::Sigusr1);
+    assert_eq!(look(cri::Signal::Sigusr1).await, None, "it takes it");
+
+    answer(cri::Signal::Sigquit);
+    lab.fake.fault(Operation::ContainerStatus, Fault::Fail(Status::internal("boom")));
+    assert_eq!(look(cri::Signal::Sigusr1).await, None, "not known is not known to be another");
+}
+
+#[tokio::test]
 async fn what_is_gone_counts_as_stopped_and_removed() {
     let lab = short();
     let sandbox = run(&lab, 0).await.unwrap();
@@ -201,7 +236,7 @@ async fn a_look_that_panics_is_an_error() {
 async fn images() {
     let lab = short();
     assert_eq!(verbs::inspect_image(&lab.client, "app:1").await.unwrap(), None);
-    let pulled = verbs::pull_image(&lab.client, "app:1", Vec::new(), sandbox_config(0)).await.unwrap();
+    let pulled = verbs::pull_image(&lab.client, "app:1", Vec::new(), Some(sandbox_config(0))).await.unwrap();
     assert!(pulled.id.starts_with("sha256:") && pulled.reference.starts_with("app@sha256:"), "{pulled:?}");
     assert_eq!(verbs::inspect_image(&lab.client, "app:1").await.unwrap(), Some(pulled));
 
@@ -211,7 +246,7 @@ async fn images() {
         ("failed to pull and unpack image: not found", CallErrorKind::Other),
     ] {
         lab.fake.fault(Operation::PullImage, Fault::Fail(Status::unknown(text)));
-        let error = verbs::pull_image(&lab.client, "app:2", Vec::new(), sandbox_config(0)).await.unwrap_err();
+        let error = verbs::pull_image(&lab.client, "app:2", Vec::new(), Some(sandbox_config(0))).await.unwrap_err();
         assert_eq!(error.kind, kind, "{text}");
         assert_eq!(error.message, format!("rpc error: code = Unknown desc = {text}"));
     }
@@ -220,7 +255,7 @@ async fn images() {
     let of = |users: &[&str]| {
         users.iter().map(|user| cri::AuthConfig { username: (*user).to_owned(), ..Default::default() }).collect()
     };
-    let pull = async |users: &[&str]| verbs::pull_image(&lab.client, "app:3", of(users), sandbox_config(0)).await;
+    let pull = async |users: &[&str]| verbs::pull_image(&lab.client, "app:3", of(users), None).await;
     let one = |user: &str| format!("rpc error: code = Unauthenticated desc = {user} is refused");
     pull(&["nobody", "ann", "ben"]).await.unwrap();
     assert_eq!(pull(&["nobody"]).await.unwrap_err().message, one("nobody"));
