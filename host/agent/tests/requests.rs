@@ -1,6 +1,8 @@
 //! What the runtime is asked for: each manifest in `requests/` with the messages that it comes to, beside it as JSON. Nothing of the machine
 //! is read: the node is the one below, changed by the words of a line `# node: …`; further lines give an image's user (`# image: uid=1000`,
-//! `# image: user=web`) and files that containers have written (`# env-file: VOLUME PATH CONTENT`, `\n` being a newline).
+//! `# image: user=web`), files that containers have written (`# env-file: VOLUME PATH CONTENT`, `\n` being a newline), a container for
+//! debugging, which only the API can bring (`# ephemeral: JSON`; its target, where it has one, runs as `id-of-target`), how many
+//! sandboxes and containers were there before (`# attempt: 3`) and where a policy has the kernel throttle (`# memory-high: BYTES`).
 //!
 //! `UPDATE=1 cargo test -p polylet --test requests` writes the messages anew: to be read before they are kept.
 
@@ -15,7 +17,7 @@ use polylet_agent::source::{Origin, load};
 use polylet_core::ask;
 use polylet_core::observed::Image;
 use polylet_core::paths::Paths;
-use polylet_core::pod::{Pod, Source};
+use polylet_core::pod::{ContainerKind, Pod, Source};
 use polylet_core::question::{Answer, NodeFacts, qos::Placement};
 use polylet_core::record::PodRecord;
 use polylet_core::time::Wall;
@@ -24,7 +26,8 @@ use polylet_core::volume::EnvFiles;
 use polylet_machine::cgroup::{CgroupName, Driver};
 use polylet_machine::volume;
 use polylet_runtime::{
-    ContainerInputs, HandlerFeatures, NodeContext, ResolvConf, container_config, has_own_users, message_json, sandbox_config,
+    ContainerInputs, HandlerFeatures, NodeContext, ResolvConf, Swap, container_config, has_own_users, message_json,
+    sandbox_config,
 };
 use serde_json::{Value, json};
 
@@ -63,6 +66,7 @@ fn node(words: &str) -> NodeContext {
         masked_paths: vec!["/sys/devices/system/cpu/cpu0/thermal_throttle".into()],
         selinux: false,
         image_mounts: Ok(()),
+        image_parts: Ok(()),
         runtime_handlers: BTreeMap::from([(String::new(), can)]),
     };
     for word in words.split_whitespace() {
@@ -78,6 +82,8 @@ fn node(words: &str) -> NodeContext {
                 node.image_mounts = Err("this one is old".to_owned());
             }
             "seccomp-default" => node.seccomp_default = true,
+            "swap" => node.swap = Some(Swap { limited: true, capacity: 8 * GI }),
+            "swap-for-nobody" => node.swap = Some(Swap { limited: false, capacity: 8 * GI }),
             "selinux" => node.selinux = true,
             other => panic!("there is no node {other:?}"),
         }
@@ -137,16 +143,20 @@ fn requests(path: &Path, text: &str) -> Value {
     let place = path.file_name().unwrap().to_string_lossy().into_owned();
     let sysctls = ["kernel.msg*".to_owned()];
     let origin = Origin { source: Source::File, place: &place, node_name: "n1", seen: Timestamp::UNIX_EPOCH, sysctls: &sysctls };
-    let object = load(text.as_bytes(), &origin).unwrap_or_else(|error| panic!("{error}"));
+    let mut object = load(text.as_bytes(), &origin).unwrap_or_else(|error| panic!("{error}"));
+    let ephemeral = header(text, "ephemeral").into_iter().map(|json| serde_json::from_str(json).unwrap()).collect::<Vec<_>>();
+    object.spec.as_mut().unwrap().ephemeral_containers = (!ephemeral.is_empty()).then_some(ephemeral);
     let pod = Pod::parse(Arc::new(object), Source::File, Wall(0)).unwrap();
     let words = header(text, "node").first().copied().unwrap_or_default();
     let (node, image, env_files) = (node(words), image(text), env_files(text));
     let (placement, uid) = (placement(&pod), pod.uid.as_str());
+    let number = |word: &str| header(text, word).first().map(|number| number.parse::<u32>().unwrap());
+    let attempt = number("attempt").unwrap_or(0);
     let users = has_own_users(&pod).then_some(IdRange { first: 131_072, length: 65_536 });
     let ips = if pod.host_network { node.node_ips.clone() } else { vec!["10.244.0.7".to_owned(), "fd00:10:244::7".to_owned()] };
     let parent = CgroupName::pod(&CgroupName::from_cgroupfs("/"), uid, placement.tier).path(Driver::Cgroupfs);
 
-    let sandbox = match sandbox_config(&node, &pod, 0, &parent, users, host_dns(words).as_ref()) {
+    let sandbox = match sandbox_config(&node, &pod, attempt, &parent, users, host_dns(words).as_ref()) {
         Ok(sandbox) => sandbox,
         Err(error) => return json!({"error": error.to_string()}),
     };
@@ -155,7 +165,8 @@ fn requests(path: &Path, text: &str) -> Value {
         let texts = sandbox.warnings.iter().map(|(reason, text)| format!("{reason}: {text}"));
         out["warnings"] = texts.collect();
     }
-    for (at, container) in pod.init_containers().chain(pod.app_containers()).enumerate() {
+    let ephemeral = pod.of_kind(ContainerKind::Ephemeral);
+    for (at, container) in pod.init_containers().chain(pod.app_containers()).chain(ephemeral).enumerate() {
         let name = container.name.as_str();
         let (log, hosts) = (node.paths.container(uid, name).join("0badcafe"), node.paths.etc_hosts(uid));
         let of_volume = |name: &str| Image { id: format!("sha256:{name}"), ..Image::default() };
@@ -163,18 +174,18 @@ fn requests(path: &Path, text: &str) -> Value {
         let inputs = ContainerInputs {
             pod: &pod,
             container,
-            attempt: 0,
+            attempt,
             image: &image,
             ips: &ips,
             oom_score_adj: placement.containers.get(at).map_or(1000, |c| i64::from(c.oom_score)),
-            memory_high: None,
+            memory_high: number("memory-high").map(u64::from),
             hosts_file: Some(&hosts),
             termination_log: Some(&log),
             volumes: &|name| volume::volume_path(&node.paths, &pod, name),
             mounted_images: &mounted,
             env_files: &env_files,
             user_namespace: users,
-            target: None,
+            target: pod.target_of(container).map(|_| "id-of-target"),
         };
         out["containers"][name] = match container_config(&node, &inputs) {
             Ok(config) => message_json("runtime.v1.ContainerConfig", &config.message).unwrap(),
@@ -192,7 +203,7 @@ fn manifests_come_to_these_messages() {
     let entries = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
     let mut cases: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
     cases.sort();
-    assert!(cases.len() >= 40, "{}", cases.len());
+    assert!(cases.len() >= 70, "{}", cases.len());
     let update = std::env::var_os("UPDATE").is_some();
     let mut failures = Vec::new();
     for path in &cases {
