@@ -17,8 +17,8 @@ stack_root() {
     mkdir -p /run/modules/lib/modules /run/upper /run/work /run/root
     mount -t hostfs -o /usr/lib/uml/modules hostfs /run/modules/lib/modules
     local module
-    for module in overlay veth bridge br_netfilter iptable_nat iptable_filter xt_comment xt_conntrack xt_MASQUERADE xt_mark xt_multiport \
-        xt_addrtype; do
+    for module in overlay veth bridge br_netfilter {ip,ip6}table_{nat,filter} xt_comment xt_conntrack xt_MASQUERADE xt_mark xt_multiport \
+        xt_addrtype xt_tcpudp xt_nat; do
         modprobe -d /run/modules "$module"
     done
     mount -t overlay -o lowerdir=/,upperdir=/run/upper,workdir=/run/work overlay /run/root
@@ -38,20 +38,22 @@ guest_main() {
     mount -t devpts devpts /dev/pts
     mount -t tmpfs tmpfs /dev/shm
     mount -t tmpfs -o mode=755 tmpfs /run
-    mkdir -p /run/lock /run/bin "$GUEST_DIR"
+    mkdir -p /run/lock
+    ln -s /proc/self/fd /dev/fd
     # What lies on the overlay cannot be the upper part of another one, as containers need it.
     mkdir -p /guest
     mount -t tmpfs -o mode=1777 tmpfs /guest
     mkdir -p "$GUEST_DIR"
     mount -t hostfs -o "$GUEST_DIR" hostfs "$GUEST_DIR"
-    # Its kernel has no nftables.
-    ln -s /usr/sbin/iptables-legacy /run/bin/iptables
-    ln -s /usr/sbin/ip6tables-legacy /run/bin/ip6tables
+    # Its kernel has no nftables. A node has a `/run` of its own, hence not there.
+    mkdir /guest/bin
+    ln -s /usr/sbin/iptables-legacy /guest/bin/iptables
+    ln -s /usr/sbin/ip6tables-legacy /guest/bin/ip6tables
     ip link set lo up
     (
         # shellcheck disable=SC1091
         source "$GUEST_DIR/environment"
-        export PATH=/run/bin:$PATH TMPDIR=/guest
+        export PATH=/guest/bin:$PATH TMPDIR=/guest
         cd "$GUEST_CWD"
         mapfile -d '' command <"$GUEST_DIR/command"
         exec "${command[@]}"

@@ -65,7 +65,7 @@ if [[ ! -e /sys/fs/cgroup/cgroup.controllers ]]; then
     step "cgroup v1" 600 cargo test --locked --workspace --lib -- --ignored v1_
 fi
 step "tests of guests and SDK" 900 cargo test --locked --manifest-path policies/Cargo.toml --workspace --no-fail-fast
-# The node again, on other ground than the machine's own. A guest's one processor is slow: there, what cgroups can change.
+# The node again, on other ground than the machine's own.
 step "packages for other ground" 900 tests/lab/install.sh --all
 if command -v go >/dev/null; then
     step "current containerd" 1500 tests/lab/containerd.sh
@@ -73,9 +73,7 @@ if command -v go >/dev/null; then
 else
     without go "current containerd" "node on a current containerd"
 fi
-step "node on cgroup v2" 1200 tests/e2e/on.sh cgroup-v2
-step "node on cgroup v2 with crun" 900 \
-    env POLYLET_E2E_ONLY="basics:: restarts::out_of_memory security::what_it_may" tests/e2e/on.sh cgroup-v2-crun
+step "node on cgroup v2" 2400 tests/e2e/on.sh guests
 step "lab" 300 tests/lab/check.sh
 step "smoke" 400 tests/quickstart/smoke.sh
 if cargo fmt --version >/dev/null 2>&1; then

@@ -1,5 +1,5 @@
-//! No field of the API is accepted and ignored. `fields.tsv` says of every field that a manifest can hold what becomes of it; here that table
-//! is compared with the API's types, with the files that it names, and with what happens to a manifest.
+//! No field of the API is accepted and ignored. `fields.tsv` says of every field that a manifest can hold what becomes of it; here that
+//! table is compared with the API's types, with the files that it names, and with what happens to a manifest.
 //!
 //! The types are read out of the source of `k8s-openapi`: a field that a newer version of it brings has no row, and is named here before
 //! anybody writes it into a manifest.

@@ -2,7 +2,8 @@
 //! is read: the node is the one below, changed by the words of a line `# node: …`; further lines give an image's user (`# image: uid=1000`,
 //! `# image: user=web`), files that containers have written (`# env-file: VOLUME PATH CONTENT`, `\n` being a newline), a container for
 //! debugging, which only the API can bring (`# ephemeral: JSON`; its target, where it has one, runs as `id-of-target`), how many
-//! sandboxes and containers were there before (`# attempt: 3`) and where a policy has the kernel throttle (`# memory-high: BYTES`).
+//! sandboxes and containers were there before (`# attempt: 3`), that it is no static pod (`# source: api`), and where a policy has the
+//! kernel throttle (`# memory-high: BYTES`).
 //!
 //! `UPDATE=1 cargo test -p polylet --test requests` writes the messages anew: to be read before they are kept.
 
@@ -146,7 +147,8 @@ fn requests(path: &Path, text: &str) -> Value {
     let mut object = load(text.as_bytes(), &origin).unwrap_or_else(|error| panic!("{error}"));
     let ephemeral = header(text, "ephemeral").into_iter().map(|json| serde_json::from_str(json).unwrap()).collect::<Vec<_>>();
     object.spec.as_mut().unwrap().ephemeral_containers = (!ephemeral.is_empty()).then_some(ephemeral);
-    let pod = Pod::parse(Arc::new(object), Source::File, Wall(0)).unwrap();
+    let source = if header(text, "source").contains(&"api") { Source::Api } else { Source::File };
+    let pod = Pod::parse(Arc::new(object), source, Wall(0)).unwrap();
     let words = header(text, "node").first().copied().unwrap_or_default();
     let (node, image, env_files) = (node(words), image(text), env_files(text));
     let (placement, uid) = (placement(&pod), pod.uid.as_str());

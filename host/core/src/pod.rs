@@ -18,7 +18,7 @@ mod image;
 mod parse;
 mod resources;
 
-pub use claims::{Claim, HostPort};
+pub use claims::{Claim, HUGE_PAGES, HostPort};
 pub use image::{container_hash, is_reference, with_tag};
 pub use parse::PodError;
 pub use resources::qos_class;
@@ -254,8 +254,6 @@ pub struct Container {
     pub resources: Resources,
     /// `terminationMessagePath`.
     pub termination_message_path: String,
-    /// `terminationMessagePolicy: FallbackToLogsOnError`.
-    pub message_from_logs_on_error: bool,
     /// Lower hex of upstream's hash over name and image: what an adopted container must carry.
     pub hash: String,
 }

@@ -31,7 +31,6 @@ mod remove;
 mod write;
 
 pub use hierarchy::{Hierarchies, Version};
-pub(crate) use limits::HUGE_PAGES;
 pub use limits::{LimitOptions, PodLimits, pod_limits};
 pub use name::{CgroupName, Driver};
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::node::{Node, both, lab_script, locked};
-use crate::wait::{PATIENCE, wait};
+use crate::wait::{patience, wait};
 
 /// The process, where one runs.
 #[derive(Debug, Default)]
@@ -75,6 +75,7 @@ impl Node {
             let judges = |hook: &str| self.ladder(hook).iter().any(|rung| rung["rung"] == "default");
             self.node()["ready"] == true && ["restart", "probe", "qos", "eviction"].into_iter().all(judges)
         });
+        self.keep_compiled();
     }
 
     /// Sends the agent a signal and waits for its end.
@@ -84,7 +85,7 @@ impl Node {
     pub fn end_agent(&self, signal: Signal) -> ExitStatus {
         let mut child = locked(&self.agent).0.take().expect("an agent that runs");
         send(&child, signal);
-        wait("the agent ends", PATIENCE, || child.try_wait().expect("ask for the agent's end"), || self.state())
+        wait("the agent ends", patience(), || child.try_wait().expect("ask for the agent's end"), || self.state())
     }
 
     /// The agent's process.

@@ -55,9 +55,18 @@ impl Cgroup {
 
     /// Whether its share beside its siblings is this one: v1's count of it, which v2 keeps as a weight.
     pub fn has_shares(&self, shares: u64) -> bool {
+        self.has_shares_or_weight(shares, &[linear_weight(shares)])
+    }
+
+    /// The same of a container, whose weight is what its runtime makes of the shares: one of two.
+    pub fn has_shares_by_runtime(&self, shares: u64) -> bool {
+        self.has_shares_or_weight(shares, &[linear_weight(shares), curved_weight(shares)])
+    }
+
+    fn has_shares_or_weight(&self, shares: u64, weights: &[u64]) -> bool {
         match self.read("cpu.shares") {
             Some(found) => found == shares.to_string(),
-            None => self.read("cpu.weight") == Some((1 + (shares - 2) * 9_999 / 262_142).to_string()),
+            None => self.read("cpu.weight").is_some_and(|found| weights.iter().any(|weight| found == weight.to_string())),
         }
     }
 
@@ -72,4 +81,15 @@ impl Cgroup {
         let hierarchies = fields.filter(|f| f[2] == "cgroup" || f[2] == "cgroup2");
         hierarchies.map(|f| PathBuf::from(format!("{}{}", f[1], self.0))).filter(|path| path.is_dir()).collect()
     }
+}
+
+/// The kubelet's, and older runtimes': 2 to 262,144 on a line onto 1 to 10,000.
+fn linear_weight(shares: u64) -> u64 {
+    1 + (shares - 2) * 9_999 / 262_142
+}
+
+/// That of newer runtimes: a curve on which the default of both, 1,024 and 100, lies too.
+fn curved_weight(shares: u64) -> u64 {
+    let log = (shares as f64).log2();
+    10_f64.powf((log * log + 125.0 * log) / 612.0 - 7.0 / 34.0).ceil() as u64
 }

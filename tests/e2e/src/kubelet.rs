@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::node::{Node, lab_script};
 use crate::view::View;
-use crate::wait::{PATIENCE, wait};
+use crate::wait::{patience, wait};
 
 /// What a kubelet sets for the whole machine. Here it sets files that stand in the kernel's place.
 const SETTINGS: &str = "vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys \
@@ -85,7 +85,7 @@ impl Kubelet<'_> {
             });
             views.find(|view| holds(view))
         };
-        wait(&format!("the kubelet says of {pod}: {what}"), PATIENCE, look, || state(node))
+        wait(&format!("the kubelet says of {pod}: {what}"), patience(), look, || state(node))
     }
 
     /// Ends it, as an operator does, and waits for its end.
@@ -96,7 +96,7 @@ impl Kubelet<'_> {
         // It may have ended by itself: its status tells.
         let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
         let node = self.node;
-        wait("the kubelet ends", PATIENCE, || self.process.try_wait().expect("ask for its end"), || state(node));
+        wait("the kubelet ends", patience(), || self.process.try_wait().expect("ask for its end"), || state(node));
     }
 }
 

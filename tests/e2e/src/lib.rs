@@ -34,4 +34,4 @@ pub use real::{Process, Ran};
 pub use registry::{ANN, Registry};
 pub use terminal::Terminal;
 pub use view::View;
-pub use wait::{PATIENCE, wait};
+pub use wait::{patience, wait};

@@ -1,11 +1,13 @@
 //! A private node in a directory of its own, with the agent's configuration in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use polylet_runtime::Client;
 use polylet_server::AdminClient;
@@ -15,11 +17,15 @@ use tokio::runtime::Runtime;
 
 use crate::agent::Agent;
 use crate::pod::Pod;
-use crate::wait::{PATIENCE, wait};
+use crate::wait::{patience, wait};
 use crate::{View, cri};
 
 /// Nodes that run at once: two cores carry no more.
 const AT_ONCE: usize = 4;
+
+/// What the first agent has compiled, by the names of the files: the nodes after it begin with that. On a slow machine they would do
+/// little else at first.
+static COMPILED: OnceLock<Vec<(OsString, Vec<u8>)>> = OnceLock::new();
 
 /// A node with an agent.
 #[derive(Debug)]
@@ -104,8 +110,26 @@ adminSocket: {dir}/polylet.sock
 kernelTunables: leave
 "
         );
+        let cache = self.policy_cache();
+        // The agent loads code from nowhere where others can write.
+        std::fs::DirBuilder::new().mode(0o700).create(&cache).expect("make a directory");
+        for (name, bytes) in COMPILED.get().into_iter().flatten() {
+            std::fs::write(cache.join(name), bytes).expect("write what is compiled");
+        }
         std::fs::write(self.dir.join("config.yaml"), kubelet).expect("write config.yaml");
         std::fs::write(self.dir.join("polylet.yaml"), polylet).expect("write polylet.yaml");
+    }
+
+    /// Keeps what has been compiled for the nodes that follow.
+    pub(crate) fn keep_compiled(&self) {
+        COMPILED.get_or_init(|| {
+            let files = std::fs::read_dir(self.policy_cache()).expect("list what is compiled").flatten();
+            files.map(|file| (file.file_name(), std::fs::read(file.path()).expect("read what is compiled"))).collect()
+        });
+    }
+
+    fn policy_cache(&self) -> PathBuf {
+        self.dir.join("policy-cache")
     }
 
     /// The node's directory.
@@ -187,7 +211,7 @@ kernelTunables: leave
     /// # Panics
     /// When it does not come, with the end of the agent's log.
     pub fn until<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
-        wait(what, PATIENCE, look, || self.state())
+        wait(what, patience(), look, || self.state())
     }
 
     /// Waits until the condition holds.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::node::{Node, krate};
 use crate::view::View;
-use crate::wait::{PATIENCE, wait};
+use crate::wait::{patience, wait};
 
 /// A manifest in the static directory. Dropped, it is removed, and the pod ends when the agent has seen that.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl<'n> Pod<'n> {
     /// When it does not come, with what the agent says instead, and its log.
     pub fn until(&self, what: &str, mut holds: impl FnMut(&View) -> bool) -> View {
         let what = format!("{}: {what}", self.name);
-        wait(&what, PATIENCE, || self.now().filter(|view| holds(view)), || self.state())
+        wait(&what, patience(), || self.now().filter(|view| holds(view)), || self.state())
     }
 
     /// Waits until the pod is ready.
@@ -89,7 +89,7 @@ impl<'n> Pod<'n> {
     /// When it still does.
     pub fn until_gone(&self) {
         let what = format!("{}: the agent has forgotten it", self.name);
-        wait(&what, PATIENCE, || self.now().is_none().then_some(()), || self.state());
+        wait(&what, patience(), || self.now().is_none().then_some(()), || self.state());
     }
 
     /// Lines of the agent's log that name the pod.
@@ -103,7 +103,7 @@ impl<'n> Pod<'n> {
     /// When it does not.
     pub fn until_said(&self, text: &str) {
         let what = format!("{}: the agent says {text:?}", self.name);
-        wait(&what, PATIENCE, || self.said().iter().any(|line| line.contains(text)).then_some(()), || self.state());
+        wait(&what, patience(), || self.said().iter().any(|line| line.contains(text)).then_some(()), || self.state());
     }
 
     fn state(&self) -> String {

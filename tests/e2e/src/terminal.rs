@@ -10,7 +10,7 @@ use rustix::fd::OwnedFd;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::wait::PATIENCE;
+use crate::wait::patience;
 
 /// A terminal: what is typed there, and what it shows.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Terminal {
     /// # Panics
     /// When it does not, with what it shows instead.
     pub fn until(&mut self, wanted: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         let mut bytes = [0; 4096];
         loop {
             if let Some(at) = self.shown.find(wanted) {

@@ -2,8 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take. On two free cores nothing here takes a fifth of it; only failures wait it out.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+/// How long anything may take: `POLYLET_E2E_SECONDS`, or 180 s. On two free cores nothing here takes a fifth of it; only failures wait it
+/// out.
+///
+/// # Panics
+/// When the variable is no whole number.
+pub fn patience() -> Duration {
+    let seconds =
+        std::env::var("POLYLET_E2E_SECONDS").map_or(180, |text| text.parse().expect("POLYLET_E2E_SECONDS: whole seconds"));
+    Duration::from_secs(seconds)
+}
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(50);

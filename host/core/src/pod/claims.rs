@@ -47,7 +47,8 @@ impl HostPort {
 }
 
 const ANY: &str = "0.0.0.0";
-const HUGE_PAGES: &str = "hugepages-";
+/// Resource names of huge pages: the size of a page follows.
+pub const HUGE_PAGES: &str = "hugepages-";
 
 impl Pod {
     /// What it asks for beside others.

@@ -179,7 +179,6 @@ fn container(
         pre_stop: hook("preStop", lifecycle.and_then(|l| l.pre_stop.as_ref()))?,
         resources: resources(&at("resources"), c.resources.as_ref())?,
         termination_message_path: c.termination_message_path.clone().unwrap_or_else(|| "/dev/termination-log".to_owned()),
-        message_from_logs_on_error: c.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
         // Of the image as the spec writes it, without a tag of ours: that is what upstream hashes.
         hash: container_hash(&c.name, image),
     })

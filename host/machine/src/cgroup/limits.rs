@@ -112,9 +112,6 @@ pub fn pod_limits(pod: &Pod, placement: &Placement, options: &LimitOptions) -> P
     }
 }
 
-/// Resource names of huge pages: the size of a page follows.
-pub(crate) const HUGE_PAGES: &str = "hugepages-";
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,14 +7,13 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
 use polylet_core::paths::Paths;
-use polylet_core::pod::{Pod, QosClass};
+use polylet_core::pod::{HUGE_PAGES, Pod, QosClass};
 use polylet_core::quantity;
 use rustix::fs::Gid;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use super::{VolumeCause, failed, fs_group, private_dir, set_mode};
-use crate::cgroup::HUGE_PAGES;
 use crate::mountinfo;
 
 const PLUGIN: &str = "kubernetes.io~empty-dir";
@@ -136,7 +135,7 @@ fn size(pod: &Pod, source: &EmptyDirVolumeSource, memory_allocatable: u64) -> u6
 }
 
 /// The medium's own (`HugePages-2Mi`), or else the only one that the pod requests.
-fn page_size(pod: &Pod, medium: &str) -> Result<u64, VolumeCause> {
+pub(super) fn page_size(pod: &Pod, medium: &str) -> Result<u64, VolumeCause> {
     let own = match medium.strip_prefix("HugePages-") {
         Some(size) => Some(quantity::whole(size).map_err(|_| VolumeCause::UnknownMedium(medium.to_owned()))?),
         None if medium == "HugePages" => None,
@@ -144,7 +143,8 @@ fn page_size(pod: &Pod, medium: &str) -> Result<u64, VolumeCause> {
     };
     let spec = pod.object.spec.as_ref();
     let containers = spec.into_iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
-    let requests = containers.flat_map(|c| c.resources.iter().flat_map(|r| r.requests.iter().flatten()));
+    let all = containers.flat_map(|c| &c.resources).chain(spec.and_then(|spec| spec.resources.as_ref()));
+    let requests = all.flat_map(|resources| resources.requests.iter().flatten());
     let mut sizes: Vec<u64> = requests.filter_map(|(name, _)| quantity::whole(name.strip_prefix(HUGE_PAGES)?).ok()).collect();
     sizes.sort_unstable();
     sizes.dedup();

@@ -266,3 +266,23 @@ fn a_mode_of_the_volumes_own() {
     node.prepare(r#"[{"name":"v","emptyDir":{"mode":489}},{"name":"w","emptyDir":{"mode":0}}]"#, &["v", "w"]).expect("prepare");
     assert_eq!([mode(&node.paths.empty_dir("uid-1", "v")), mode(&node.paths.empty_dir("uid-1", "w"))], [0o751, 0]);
 }
+
+#[test]
+fn the_size_of_huge_pages_is_the_mediums_or_the_only_one_requested() {
+    let (two, one) = (2 << 20, 1 << 30);
+    let requests = |list: &str| format!(r#"{{"requests":{{{list}}}}}"#);
+    let container = |list: &str| format!(r#""containers":[{{"name":"c","image":"i","resources":{}}}]"#, requests(list));
+    let (small, large) = (r#""hugepages-2Mi":"4Mi""#, r#""hugepages-1Gi":"1Gi""#);
+    for (spec, any, of_two) in [
+        (container(small), Some(two), Some(two)),
+        (container(large), Some(one), None),
+        (container(&format!("{small},{large}")), None, Some(two)),
+        // What the pod as a whole asks for counts too.
+        (format!(r#""resources":{},{}"#, requests(small), container("")), Some(two), Some(two)),
+        (format!(r#""resources":{},{}"#, requests(small), container(large)), None, Some(two)),
+    ] {
+        let pod = pod(&format!("{{{spec}}}"));
+        let size = |medium| empty_dir::page_size(&pod, medium).ok();
+        assert_eq!((size("HugePages"), size("HugePages-2Mi")), (any, of_two), "{spec}");
+    }
+}

@@ -46,7 +46,7 @@ pub(crate) fn killed_while_pods_run_and_one_waits() {
     let (steady, crasher) = (node.pod("steady", STEADY), node.pod("crasher", CRASHER));
     let ready = steady.until_ready();
     let waits =
-        crasher.until("it waits 20 s", |view| view.beside("main")["restartDelay"] == 20_000 && !view.waits("main").is_empty());
+        crasher.until("it waits 40 s", |view| view.beside("main")["restartDelay"] == 40_000 && !view.waits("main").is_empty());
     let (containers, restarts) = (running(&node), waits.restarts("main"));
     for round in 0..3 {
         node.end_agent(Signal::KILL);
@@ -58,7 +58,7 @@ pub(crate) fn killed_while_pods_run_and_one_waits() {
         assert_eq!(running(&node), containers, "round {round}");
     }
     // The wait goes on where it was, and the next is twice as long.
-    let view = crasher.until("it waits 40 s", |view| view.beside("main")["restartDelay"] == 40_000);
+    let view = crasher.until("it waits 80 s", |view| view.beside("main")["restartDelay"] == 80_000);
     assert_eq!(view.restarts("main"), restarts + 1);
     assert_eq!(steady.now().map(|view| view.picture()), Some(ready.picture()));
 }

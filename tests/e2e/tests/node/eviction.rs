@@ -10,9 +10,12 @@ const BIG: &str = "
   containers:
   - name: main
     image: busybox
-    command: [sh, -c, 'held=$(head -c 20000000 /dev/zero | tr \"\\\\0\" x); touch /tmp/held; sleep 1000; echo $held']
+    command: [sh, -c, 'head -c 20000000 /dev/zero > /held/file; touch /tmp/held; sleep 1000']
     resources: {requests: {memory: 1Mi}}
-    readinessProbe: {exec: {command: [test, -e, /tmp/held]}, periodSeconds: 1, timeoutSeconds: 20}";
+    readinessProbe: {exec: {command: [test, -e, /tmp/held]}, periodSeconds: 1, timeoutSeconds: 20}
+    volumeMounts: [{name: held, mountPath: /held}]
+  volumes:
+  - {name: held, emptyDir: {medium: Memory}}";
 
 const SMALL: &str = "
   terminationGracePeriodSeconds: 1

@@ -2,7 +2,9 @@
 //!
 //! Most tests put their pods on one node, side by side, and wait: hence more threads than cores. Those that kill something, or
 //! bind policies, have a node of their own. Each test tells what it saw instead, with the end of the agent's log. `POLYLET_E2E_ONLY`
-//! names the tests to run by the beginnings of their names; `KUBELET` a kubelet for the one that needs it (tests/lab/kubelet.sh).
+//! names the tests to run by the beginnings of their names, `POLYLET_E2E_SKIP` those to be counted as skipped; `POLYLET_E2E_PART` takes a
+//! part of them, and some in any case (`1,3/4 basics:: images::`); `KUBELET` names a kubelet for the test that needs one
+//! (tests/lab/kubelet.sh).
 
 mod agent;
 mod basics;
@@ -41,13 +43,40 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(THREADS);
     polylet_e2e::down_on_signals();
     let mut tests = tests();
-    if let Ok(only) = std::env::var("POLYLET_E2E_ONLY") {
-        tests.retain(|trial| only.split_whitespace().any(|beginning| trial.name().starts_with(beginning)));
+    if let Some(only) = named_by("POLYLET_E2E_ONLY") {
+        tests.retain(only);
+    }
+    if let Ok(part) = std::env::var("POLYLET_E2E_PART") {
+        tests =
+            part_of(tests, &part).unwrap_or_else(|| panic!("POLYLET_E2E_PART: {part:?} is not like \"1,3/4 basics:: images::\""));
+    }
+    if let Some(skipped) = named_by("POLYLET_E2E_SKIP") {
+        let mark = |test: Trial| if skipped(&test) { test.with_kind("POLYLET_E2E_SKIP").with_ignored_flag(true) } else { test };
+        tests = tests.into_iter().map(mark).collect();
     }
     let conclusion = libtest_mimic::run(&arguments, tests);
     // Nobody uses it any more: the node goes with the last reference.
     drop(shared().take());
     conclusion.exit_code()
+}
+
+/// Whether a test is among those that a variable names by the beginnings of their names.
+fn named_by(variable: &str) -> Option<impl Fn(&Trial) -> bool> {
+    let names = std::env::var(variable).ok()?;
+    Some(move |test: &Trial| names.split_whitespace().any(|beginning| test.name().starts_with(beginning)))
+}
+
+/// Tests are dealt out in turn to so many parts: those of the numbered parts, and what is named behind them.
+fn part_of(tests: Vec<Trial>, part: &str) -> Option<Vec<Trial>> {
+    let (part, names) = part.split_once(' ').unwrap_or((part, ""));
+    let (numbers, parts) = part.split_once('/')?;
+    let parts: usize = parts.parse().ok()?;
+    let numbers: Vec<usize> = numbers.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    let named = |test: &Trial| names.split_whitespace().any(|beginning| test.name().starts_with(beginning));
+    numbers.iter().all(|number| (1..=parts).contains(number)).then(|| {
+        let all = tests.into_iter().enumerate();
+        all.filter(|(at, test)| numbers.contains(&(at % parts + 1)) || named(test)).map(|(_, test)| test).collect()
+    })
 }
 
 /// Tests with a node of their own, and tests that share one.

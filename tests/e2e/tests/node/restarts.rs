@@ -16,17 +16,25 @@ pub(crate) fn always_and_its_backoff(node: &Node) {
         let wanted = format!("back-off {delay} restarting failed container=main pod={}_default({})", view.name(), view.uid());
         view.waits("main") == "CrashLoopBackOff" && view.wait_message("main") == wanted
     };
+    // While the next attempt is being made, the pod still says how long the wait for it was.
+    let both_wait = |delay: &str, restarts: u64| {
+        let mut seen: [Option<View>; 2] = [None, None];
+        node.until_true(&format!("both have waited {delay}"), || {
+            for (seen, pod) in seen.iter_mut().zip([&fails, &succeeds]) {
+                let waits = |view: &View| backs_off(view, delay) && view.restarts("main") == restarts;
+                *seen = seen.take().or_else(|| pod.now().filter(waits));
+            }
+            seen.iter().all(Option::is_some)
+        });
+        seen.into_iter().flatten()
+    };
     // Restarted at once, then after 10 s, then after 20 s; success is no reason to be gentler.
-    for (pod, code, reason) in [(&fails, 3, "Error"), (&succeeds, 0, "Completed")] {
-        let view = pod.until("it waits 10 s", |view| backs_off(view, "10s"));
-        assert_eq!(view.restarts("main"), 1);
+    for (view, (code, reason)) in both_wait("10s", 1).zip([(3, "Error"), (0, "Completed")]) {
         assert_eq!((&view.last("main")["exitCode"], &view.last("main")["reason"]), (&code.into(), &reason.into()));
         assert_eq!((view.phase(), view.is_ready()), ("Running", false));
         assert_eq!(view.beside("main")["restartDelay"], 10_000);
     }
-    for pod in [&fails, &succeeds] {
-        let view = pod.until("it waits 20 s", |view| backs_off(view, "20s"));
-        assert_eq!(view.restarts("main"), 2);
+    for view in both_wait("20s", 2) {
         let newest =
             node.container(view.last("main")["containerID"].as_str().unwrap_or_default().trim_start_matches("containerd://"));
         assert_eq!(newest.metadata.map(|m| m.attempt), Some(2));

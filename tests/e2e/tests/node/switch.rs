@@ -83,6 +83,8 @@ pub(crate) fn static_pods_of_a_kubelet_run_on() {
     let kept = began(&node, "same", KEPT, "polylet.local/busybox:1");
     let old = began(&node, "other", OLD, "polylet.local/busybox:1-user");
     let (same, other) = (node.pod("same", SPEC), node.pod("other", SPEC));
+    let of_kept = || picture(&node).remove(&kept);
+    let before = of_kept();
     node.start_agent();
     let ready = same.until_ready();
     assert_eq!((ready.uid(), ready.id("main"), ready.restarts("main")), (KEPT, kept.as_str(), 2), "{}", ready.pretty());
@@ -101,6 +103,18 @@ pub(crate) fn static_pods_of_a_kubelet_run_on() {
         assert_eq!(view.picture(), before.picture());
     }
     assert_eq!(node.containers_of(KEPT).len(), 1);
+
+    // Handed back: what a kubelet knows its pod by is as it was, and its process runs.
+    node.end_agent(Signal::TERM);
+    assert!(before.is_some() && of_kept() == before, "{before:?} {:?}", of_kept());
+    let (sandboxes, containers) = (node.sandboxes_of(KEPT), node.containers_of(KEPT));
+    assert_eq!((sandboxes.len(), containers.len()), (1, 1));
+    assert_eq!(sandboxes[0].state(), cri::PodSandboxState::SandboxReady);
+    assert!(node.pod_cgroup("besteffort", KEPT).exists());
+    assert!(node.dir().join(format!("logs/pods/default_same-e2e_{KEPT}/main")).is_dir());
+    node.start_agent();
+    same.until_ready();
+    assert_eq!(of_kept(), before);
     assert_eq!(told(&same, KEPT, "adopted"), 1, "adopted once, and remembered: {:?}", same.said());
 
     same.change(&SPEC.replace("1000", "2000"));

@@ -64,7 +64,14 @@ const FIELDS: &str = "
       items:
       - {path: labels, fieldRef: {fieldPath: metadata.labels}}
       - {path: deep/limit, resourceFieldRef: {containerName: main, resource: limits.memory, divisor: 1Mi}}
-  - {name: all, projected: {sources: [{downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]}}
+  - name: all
+    projected:
+      defaultUser: 1000
+      sources:
+      - downwardAPI:
+          items:
+          - {path: name, user: 0, fieldRef: {fieldPath: metadata.name}}
+          - {path: labels, mode: 256, fieldRef: {fieldPath: metadata.labels}}
   - {name: scratch, emptyDir: {}}
   containers:
   - name: main
@@ -88,13 +95,16 @@ pub(crate) fn fields_in_files() {
     assert_eq!(inside("cat /info/labels"), "tier=\"front\"");
     assert_eq!(inside("cat /info/deep/limit; echo; cat /all/name"), "32\nfields-e2e");
     assert_eq!(inside("readlink /info/labels"), "..data/labels");
-    assert_eq!(inside("stat -L -c '%a %g' /info/labels /all/name"), "440 2000\n644 2000");
+    let modes = inside("stat -L -c '%a %u %g' /info/labels /all/name /all/labels");
+    assert_eq!(modes, "440 0 2000\n644 0 2000\n440 1000 2000");
     assert_ne!(pod.exec("main", &["touch", "/info/x"]).code, 0, "read-only");
     // The group of the pod may write where its user could not.
     assert_eq!(inside("echo x >/scratch/file; stat -c %g /scratch/file"), "2000");
 
     node.write_manifest("fields.yaml", manifest("back"));
-    node.until_true("the file shows the new label", || inside("cat /info/labels") == "tier=\"back\"");
+    for volume in ["info", "all"] {
+        node.until_true("the file shows the new label", || inside(&format!("cat /{volume}/labels")) == "tier=\"back\"");
+    }
     let now = pod.until_ready();
     assert_eq!((now.id("main"), now.restarts("main")), (before.id("main"), 0), "the container runs on");
 
@@ -214,8 +224,10 @@ pub(crate) fn behind_gates() {
     assert_eq!(inside("stat -c %a /scratch"), "1770");
     assert_eq!(inside("cat /proc/sys/net/core/somaxconn /proc/sys/net/ipv4/ip_unprivileged_port_start"), "777\n80");
     node.until_true("it listens for signals", || own.join("up").exists());
-    // A runtime that knows of stop signals shows them; an older one sends TERM.
+    // A runtime that knows of stop signals shows them; an older one sends TERM, and that is told.
     let shown = pod.until_ready().container("main")["stopSignal"].clone();
+    let told = |_: &View| pod.said().iter().any(|line| line.contains("lifecycle.stopSignal: SIGUSR1")) == shown.is_null();
+    pod.until("its stop signal is taken, or told to be passed over", told);
     pod.remove();
     pod.until_gone();
     let heard = std::fs::read_to_string(own.join("heard")).expect("a signal was heard");

@@ -28,7 +28,7 @@ fn a_minimal_pod_gets_the_apis_defaults() {
     let c = &pod.containers[0];
     assert_eq!((c.image.as_str(), c.pull_policy), ("app:latest", PullPolicy::Always));
     assert_eq!(c.hash, container_hash("app", "app"));
-    assert_eq!((c.termination_message_path.as_str(), c.message_from_logs_on_error), ("/dev/termination-log", false));
+    assert_eq!(c.termination_message_path, "/dev/termination-log");
 }
 
 #[test]
