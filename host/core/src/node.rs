@@ -27,6 +27,7 @@ mod admit;
 mod asks;
 mod cx;
 mod dead;
+mod ending;
 mod images;
 mod lane;
 mod leftovers;
