@@ -254,9 +254,7 @@ impl Worker {
         for kill in &run.kill {
             let Some(attempt) = have.containers.iter().find(|c| c.id == kill.id) else { continue };
             let grace = self.kill_grace(pod, attempt, kill.cause);
-            if must_follow(pod, attempt, kill.cause) {
-                self.remembered(&attempt.name).owed = Some(attempt.id.clone());
-            }
+            self.owe(attempt, kill.cause);
             self.stop(cx, attempt, kill.cause, kill.message.clone(), grace);
         }
         // What was made and not started, as far as this look tells, may be just being started.
@@ -266,6 +264,13 @@ impl Worker {
         self.remove(cx, &prune, false);
         self.renew_files(cx, pod);
         self.start_next(cx, pod, run);
+    }
+
+    /// What the node ends in order to start it anew is followed by another attempt, whatever its exit code will be.
+    fn owe(&mut self, attempt: &Container, cause: StopCause) {
+        if self.pod.as_ref().is_some_and(|pod| must_follow(pod, attempt, cause)) {
+            self.remembered(&attempt.name).owed = Some(attempt.id.clone());
+        }
     }
 
     /// Grace of one container's end: a probe may have its own, and a policy may have said.
@@ -329,6 +334,7 @@ impl Worker {
         for attempt in have.containers.iter().filter(|c| Self::runs(c)) {
             // The end of a grace stays where it was set: a wall clock that moved must not cut a hook off.
             if !self.stops.contains_key(&attempt.id) {
+                self.owe(attempt, cause);
                 self.stop(cx, attempt, cause, format!("Stopping container {}", attempt.name), grace);
             }
         }
@@ -462,6 +468,11 @@ fn must_follow(pod: &Pod, attempt: &Container, cause: StopCause) -> bool {
     match cause {
         StopCause::DefinitionChanged | StopCause::UnknownState => true,
         StopCause::Unhealthy | StopCause::NotStarted => !never,
+        // What ran when the node decided on another sandbox runs on there; of an app container's own `Never`, see ARCHITECTURE.md.
+        StopCause::SandboxChanged => {
+            let for_good = container.is_some_and(|c| c.kind == ContainerKind::App && c.restart_rules.is_empty()) && never;
+            pod.restart_policy != RestartPolicy::Never && !for_good
+        }
         _ => false,
     }
 }
