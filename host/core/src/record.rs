@@ -104,7 +104,7 @@ pub struct ContainerRecord {
     /// Highest restart count published: it may run ahead of the attempts, when one is gone and the next is not yet made.
     pub told: u32,
     /// An attempt that the node ended in order to start the container anew, whatever its exit code.
-    pub owed: Option<ContainerId>,
+    pub owed: Option<Owed>,
     /// Crash backoff.
     pub backoff: Option<Backoff>,
     /// Newest last, at most 32.
@@ -118,10 +118,25 @@ pub struct ContainerRecord {
 }
 
 impl ContainerRecord {
+    /// Whether this attempt was ended in order to start the container anew.
+    pub(crate) fn owes(&self, id: &ContainerId) -> bool {
+        self.owed.as_ref().is_some_and(|owed| owed.id == *id)
+    }
+
     /// The end before the newest one, in the history.
     pub(crate) fn end_before(&self) -> Option<&Termination> {
         self.history.iter().nth_back(1)
     }
+}
+
+/// An attempt that is to be followed by another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Owed {
+    /// Which.
+    pub id: ContainerId,
+    /// Why it was ended.
+    pub cause: StopCause,
 }
 
 /// A backoff entry: how long the next wait is, and when the entry last moved.

@@ -85,7 +85,7 @@ fn turned_away<'a>(inputs: &Inputs<'a>) -> Option<&'a End> {
 /// A terminal phase is shown only once nothing of the pod can run any more: what the pod holds is given away on its account.
 /// Conditions follow the phase that was decided, so that such a pod is unready at once.
 pub fn status(inputs: &Inputs<'_>) -> v1::PodStatus {
-    let owed = |id: &ContainerId| inputs.record.containers.values().any(|c| c.owed.as_ref() == Some(id));
+    let owed = |id: &ContainerId| inputs.record.containers.values().any(|c| c.owes(id));
     let begun = inputs.observed.map(|have| restart_all(inputs.pod, have, &owed));
     let cx = Cx { inputs, before: inputs.previous.or(inputs.pod.object.status.as_ref()), restart_all: begun };
     if let Some(end) = turned_away(inputs) {

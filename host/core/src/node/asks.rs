@@ -230,7 +230,7 @@ impl Worker {
     /// Whether a backoff is to be waited out. What the node itself ended is begun anew in the same go, and judged, as upstream judges it, by
     /// the end before: only where that is still being waited out, the wait is its own.
     fn waits_for(&self, cx: &Cx<'_>, container: &Container, of: &ContainerId, entry: &Backoff) -> bool {
-        let Some(record) = self.record.containers.get(&container.name).filter(|c| c.owed.as_ref() == Some(of)) else {
+        let Some(record) = self.record.containers.get(&container.name).filter(|c| c.owes(of)) else {
             return true;
         };
         let Some((before, kill)) = record.end_before().zip(record.history.last()) else { return false };

@@ -13,7 +13,7 @@ use crate::id::{ContainerId, SandboxId};
 use crate::observed::{Container, ContainerState, Observed, SandboxState};
 use crate::pod::{ContainerKind, Pod, ProbeKind, RestartPolicy, Source, allocated};
 use crate::question::restart::{Cause, Termination};
-use crate::record::{End, Ended};
+use crate::record::{End, Ended, Owed};
 use crate::restart::{backoff_key, effective_policy};
 use crate::status::{Inputs, status, unchanged};
 
@@ -257,6 +257,7 @@ impl Worker {
             self.owe(attempt, kill.cause);
             self.stop(cx, attempt, kill.cause, kill.message.clone(), grace);
         }
+        self.continue_kills(cx, pod, have);
         // What was made and not started, as far as this look tells, may be just being started.
         let busy = self.lane.is_some();
         let made = |id: &ContainerId| have.containers.iter().any(|c| c.id == *id && c.state == ContainerState::Created);
@@ -266,10 +267,21 @@ impl Worker {
         self.start_next(cx, pod, run);
     }
 
+    /// A kill that an earlier life of the agent began: its container may have got its TERM, and runs still.
+    fn continue_kills(&mut self, cx: &mut Cx<'_>, pod: &Pod, have: &Observed) {
+        for attempt in have.containers.iter().filter(|c| Self::runs(c) && !self.stops.contains_key(&c.id)).collect::<Vec<_>>() {
+            let owed = self.record.containers.get(&attempt.name).and_then(|c| c.owed.as_ref());
+            if let Some(cause) = owed.filter(|owed| owed.id == attempt.id).map(|owed| owed.cause) {
+                let grace = self.kill_grace(pod, attempt, cause);
+                self.stop(cx, attempt, cause, format!("Stopping container {}", attempt.name), grace);
+            }
+        }
+    }
+
     /// What the node ends in order to start it anew is followed by another attempt, whatever its exit code will be.
     fn owe(&mut self, attempt: &Container, cause: StopCause) {
         if self.pod.as_ref().is_some_and(|pod| must_follow(pod, attempt, cause)) {
-            self.remembered(&attempt.name).owed = Some(attempt.id.clone());
+            self.remembered(&attempt.name).owed = Some(Owed { id: attempt.id.clone(), cause });
         }
     }
 
@@ -396,7 +408,7 @@ impl Worker {
         }
         for (name, record) in &mut self.record.containers {
             // It has been followed by another attempt.
-            record.owed.take_if(|owed| have.newest(name.as_str()).is_none_or(|newest| newest.id != *owed));
+            record.owed.take_if(|owed| have.newest(name.as_str()).is_none_or(|newest| newest.id != owed.id));
         }
         let to_be_noted = |id: &ContainerId| have.containers.iter().any(|c| c.id == *id && c.state != ContainerState::Exited);
         self.ended.retain(|id, _| to_be_noted(id));

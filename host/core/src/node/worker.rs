@@ -308,7 +308,7 @@ impl Worker {
     /// What probes have found of an attempt, and whether the node owes it another one.
     pub(super) fn health(&self, id: &ContainerId) -> Health {
         let of = |kind: ProbeKind| self.probes.iter().find(|((_, k), p)| *k == kind && p.id == *id).map(|(_, p)| p.passed);
-        let owed = self.record.containers.values().any(|c| c.owed.as_ref() == Some(id));
+        let owed = self.record.containers.values().any(|c| c.owes(id));
         let startup = of(ProbeKind::Startup);
         Health {
             unhealthy: of(ProbeKind::Liveness) == Some(Some(false)),

@@ -197,13 +197,14 @@ pub(super) fn restarts(cx: &Cx<'_>, container: &Container, attempt: Option<u32>,
 fn hold_back(cx: &Cx<'_>, container: &Container, status: &mut v1::ContainerStatus) {
     let Some(why) = cx.inputs.waiting.get(&container.name).filter(|_| !cx.is_ending()) else { return };
     let newest = cx.inputs.observed.and_then(|have| have.newest(container.name.as_str()));
-    let owed = cx.inputs.record.containers.get(&container.name).and_then(|record| record.owed.as_ref());
+    let record = cx.inputs.record.containers.get(&container.name);
+    let owes = |attempt: &Attempt| record.is_some_and(|record| record.owes(&attempt.id));
     let is_due = match (newest.map(|attempt| attempt.state), state::ended(status)) {
         (Some(ContainerState::Running), _) => false,
         (Some(ContainerState::Exited) | None, Some(end)) => {
             let is_done = container.kind == ContainerKind::Init && end.exit_code == 0;
             let again = should_restart(cx.inputs.pod, container, Some(end.exit_code)) != RestartDecision::No;
-            newest.is_some_and(|attempt| owed == Some(&attempt.id)) || (again && !is_done)
+            newest.is_some_and(owes) || (again && !is_done)
         }
         _ => true,
     };

@@ -188,7 +188,7 @@ impl Tally {
 fn restarts(cx: &Cx<'_>, container: &Container, end: &v1::ContainerStateTerminated) -> bool {
     let newest = cx.inputs.observed.and_then(|have| have.newest(container.name.as_str()));
     let owed = cx.inputs.record.containers.get(&container.name).and_then(|record| record.owed.as_ref());
-    let is_owed = owed.is_some_and(|id| end.container_id.as_deref().is_some_and(|whole| whole.ends_with(id.as_str())));
+    let is_owed = owed.is_some_and(|owed| end.container_id.as_deref().is_some_and(|whole| whole.ends_with(owed.id.as_str())));
     is_owed
         || newest.is_some_and(|attempt| attempt.state == ContainerState::Created)
         || end.reason.as_deref() == Some(state::RESTARTING_ALL)

@@ -273,7 +273,10 @@ fn a_container_of_its_own_policy_counts_by_it() {
     ruled("a=42").phase("Running");
     ruled("a=1").phase("Failed");
     // What the node ended in order to start it anew is not over, whatever its policy.
-    let owed = ContainerRecord { owed: Some("a-0".into()), ..ContainerRecord::default() };
+    let owed = ContainerRecord {
+        owed: Some(crate::record::Owed { id: "a-0".into(), cause: StopCause::Unhealthy }),
+        ..ContainerRecord::default()
+    };
     ruled("a=1").change(|w| _ = w.record.containers.insert("a".into(), owed)).phase("Running");
 }
 
