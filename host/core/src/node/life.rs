@@ -348,8 +348,11 @@ impl Worker {
             if !self.stops.contains_key(&attempt.id) {
                 self.owe(attempt, cause);
                 self.stop(cx, attempt, cause, format!("Stopping container {}", attempt.name), grace);
+            } else if self.stop_anew_if_refused(cx, &attempt.id, cause, grace) {
+                self.owe(attempt, cause);
             }
         }
+        self.continue_stops(cx);
         let running = have.containers.iter().any(Self::runs) || !self.stops.is_empty();
         // The runtime ends with a sandbox what it could not end by itself.
         let refused = !self.stops.is_empty() && self.stops.values().all(Stopping::was_refused);

@@ -74,6 +74,13 @@ impl Worker {
         self.continue_stops(cx);
     }
 
+    /// What the runtime could not stop for another cause is to end for this one, with the grace of this one. True where that is so.
+    pub(super) fn stop_anew_if_refused(&mut self, cx: &Cx<'_>, id: &ContainerId, cause: StopCause, grace: Duration) -> bool {
+        let Some(stop) = self.stops.get_mut(id).filter(|stop| stop.was_refused() && stop.cause != cause) else { return false };
+        (stop.cause, stop.deadline, stop.stage) = (cause, cx.now.mono + grace, Stage::Ordered);
+        true
+    }
+
     /// A preStop hook returned; a failure is told and changes nothing.
     pub(super) fn pre_stop_done(&mut self, cx: &mut Cx<'_>, id: &ContainerId, result: Result<(), CallError>) {
         let Some(stop) = self.stops.get_mut(id) else { return };
