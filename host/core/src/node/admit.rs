@@ -65,6 +65,10 @@ impl Node {
             (worker.record.claim, worker.record.allocated) = (Some(pod.claim()), Some(allocated::resources(&pod)));
             worker.pod = Some(pod);
             worker.life = Life::Running;
+            // Its time begins now, however long it has waited for it.
+            if !adopted && worker.summary.sandboxes.is_empty() {
+                worker.record.started = now.wall;
+            }
             self.count_running();
             return;
         };

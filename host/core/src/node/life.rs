@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1;
+
 use crate::decide::{Plan, Run, asks_for_all, decide};
 use crate::effect::{Act, Effect, StopCause};
 use crate::id::{ContainerId, SandboxId};
@@ -455,12 +457,12 @@ impl Worker {
         cx.out.push(Effect::Publish { pod: self.uid.clone(), status: new });
     }
 
-    pub(super) fn compute_status(&self, cx: &Cx<'_>) -> Option<k8s_openapi::api::core::v1::PodStatus> {
+    pub(super) fn compute_status(&self, cx: &Cx<'_>) -> Option<v1::PodStatus> {
         let pod = self.pod.as_ref()?;
         let have = self.last_seen();
         let sandbox_ready = have.is_some_and(|h| matches!(crate::decide::sandbox_need(pod, h), crate::decide::Need::Keep { .. }));
         let probes = self.probe_views();
-        Some(status(&Inputs {
+        let status = status(&Inputs {
             pod,
             observed: have,
             record: &self.record,
@@ -472,7 +474,10 @@ impl Worker {
             stopped: self.life >= Life::Cleaning,
             not_given: self.not_given(),
             now: cx.now.wall,
-        }))
+        });
+        // Its time has not begun.
+        let waits = self.life == Life::Queued;
+        Some(v1::PodStatus { start_time: status.start_time.clone().filter(|_| !waits), ..status })
     }
 }
 
