@@ -317,8 +317,11 @@ impl Worker {
                 // It is being ended, and another one follows: nobody may take it for one to go on from.
                 _ if self.stops.get(id).is_some_and(|stop| stop.cause == StopCause::HookFailed) => false,
                 Some(result) => result == Some(true),
-                // Without a worker: not declared, or not looked at yet.
-                None => !self.declares_startup(id),
+                // Without a worker: not declared, not looked at yet, or not asked any more since it ends.
+                None => {
+                    let known = self.record.containers.values().filter_map(|c| c.probes.as_ref());
+                    !self.declares_startup(id) || known.into_iter().any(|p| p.id == *id && p.started)
+                }
             },
             owed,
         }
