@@ -244,20 +244,20 @@ impl Worker {
     fn step_backoff(&mut self, cx: &mut Cx<'_>, container: &Container, start: &Start) {
         let bounds = cx.config().restart;
         let now = cx.now.wall;
-        let finished = match &start.from {
-            From::Exited(id) if self.health(id).owed => {
-                // As it was asked: the end before counts. See `waits_for`.
-                self.record.containers.get(&container.name).and_then(|c| c.end_before()).map(|end| Wall(end.at))
-            }
-            From::Exited(id) => {
-                self.last_seen().and_then(|have| have.containers.iter().find(|c| c.id == *id)).and_then(|c| c.finished)
-            }
-            _ => None,
-        };
         self.restarts.remove(&container.name);
+        let From::Exited(id) = &start.from else { return };
+        let ended = self.last_seen().and_then(|have| have.containers.iter().find(|c| c.id == *id)).and_then(|c| c.finished);
+        let finished = match self.health(id).owed {
+            // As it was asked: the end before counts. See `waits_for`.
+            true => self.record.containers.get(&container.name).and_then(|c| c.end_before()).map(|end| Wall(end.at)),
+            false => ended,
+        };
         let key = backoff_key(container);
         let record = self.remembered(&container.name);
-        if let Some(finished) = finished {
+        // One step for one end, however many tries it takes to make the next attempt.
+        let stepped =
+            record.backoff.as_ref().is_some_and(|entry| entry.key == key && ended.is_some_and(|at| entry.updated >= at));
+        if let Some(finished) = finished.filter(|_| !stepped) {
             record.backoff = Some(advance(record.backoff.as_ref(), &key, finished, now, &bounds));
         }
     }
