@@ -133,7 +133,7 @@ impl Worker {
         let (namespace, name) = (self.record.namespace.clone(), self.record.name.clone());
         let act = Act::CleanUp { pod: self.uid.clone(), namespace, name, gone };
         let id = cx.act(Some(&self.uid), What::CleanUp { gone }, act);
-        self.lane = Some(super::worker::Lane { id, cancellable: false, cancelled: false });
+        self.lane = Some(super::worker::Lane { id, cancellable: false, cancelled: false, hook_of: None });
     }
 
     /// CleanUp returned.

@@ -7,7 +7,7 @@ use crate::decide::{From, Run, Start};
 use crate::effect::{Act, StopCause};
 use crate::event::{CallError, CallErrorKind, Outcome};
 use crate::id::{ContainerId, ContainerName, EffectId};
-use crate::observed::{Container as Attempt, ContainerState};
+use crate::observed::{Container as Attempt, ContainerState, Observed};
 use crate::pod::{Container, ContainerKind, Pod};
 use crate::question::qos::Placement;
 use crate::question::restart::Cause;
@@ -23,8 +23,12 @@ pub(super) const LATER: Duration = Duration::from_secs(10);
 impl Worker {
     /// Occupies the lane with an act.
     fn begin(&mut self, cx: &mut Cx<'_>, what: What, act: Act, cancellable: bool) {
+        let hook_of = match &what {
+            What::PostStart(_, attempt) => Some(attempt.clone()),
+            _ => None,
+        };
         let id = cx.act(Some(&self.uid), what, act);
-        self.lane = Some(Lane { id, cancellable, cancelled: false });
+        self.lane = Some(Lane { id, cancellable, cancelled: false, hook_of });
     }
 
     /// Frees the lane, if it was this effect that held it.
@@ -39,6 +43,14 @@ impl Worker {
         if let Some(lane) = self.lane.as_mut().filter(|l| l.cancellable && !l.cancelled) {
             lane.cancelled = true;
             cx.out.push(crate::effect::Effect::Cancel(lane.id));
+        }
+    }
+
+    /// A hook speaks to one attempt: once that has ended, nothing waits for the hook.
+    pub(super) fn cancel_hook_of_ended(&mut self, cx: &mut Cx<'_>, have: &Observed) {
+        let hook_of = self.lane.as_ref().and_then(|lane| lane.hook_of.as_ref());
+        if hook_of.is_some_and(|id| !have.containers.iter().any(|c| c.id == *id && Self::runs(c))) {
+            self.cancel_lane(cx);
         }
     }
 
@@ -339,7 +351,8 @@ impl Worker {
         result: Result<Outcome, CallError>,
     ) {
         let Err(error) = result else { return };
-        if self.life != Life::Running {
+        // One that was let go has not failed.
+        if self.life != Life::Running || error.kind == CallErrorKind::Cancelled {
             return;
         }
         self.say(cx, Some(name), true, "FailedPostStartHook", "PostStartHook failed");

@@ -220,6 +220,7 @@ impl Worker {
         self.pull_queued(cx, &pod);
         let Some(have) = self.fresh().cloned() else { return };
         self.note_exits(&have);
+        self.cancel_hook_of_ended(cx, &have);
         let plan = decide(&pod, &have, &|id| self.health(id));
         if !matches!(plan, Plan::RestartAll) && !self.restarting_all {
             self.sweep(cx, &have);

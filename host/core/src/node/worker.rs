@@ -51,6 +51,8 @@ pub(super) struct Lane {
     /// May be cancelled when the pod is to end.
     pub(super) cancellable: bool,
     pub(super) cancelled: bool,
+    /// The attempt whose postStart hook this is.
+    pub(super) hook_of: Option<ContainerId>,
 }
 
 /// Where the pod stands among the others.
