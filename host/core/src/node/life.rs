@@ -222,7 +222,7 @@ impl Worker {
         self.note_exits(&have);
         self.cancel_hook_of_ended(cx, &have);
         let plan = decide(&pod, &have, &|id| self.health(id));
-        if !matches!(plan, Plan::RestartAll) && !self.restarting_all {
+        if plan != Plan::RestartAll {
             self.sweep(cx, &have);
         }
         if plan != Plan::Look {
@@ -319,7 +319,6 @@ impl Worker {
 
     /// Every container ends at once and is removed; its log stays.
     fn restart_all(&mut self, cx: &mut Cx<'_>, have: &Observed) {
-        self.restarting_all = true;
         let Some(pod) = self.pod.clone() else { return };
         // An ephemeral container is started once, and is no part of what is started over.
         let ephemeral = |c: &&Container| pod.container(c.name.as_str()).is_some_and(|c| c.kind == ContainerKind::Ephemeral);
@@ -341,7 +340,6 @@ impl Worker {
         self.remove(cx, &ids, true);
         self.restarts.clear();
         self.post_start.clear();
-        self.restarting_all = false;
     }
 
     /// Stops every container, then every sandbox. True once all is quiet.

@@ -196,7 +196,6 @@ pub(super) struct Worker {
     pub(super) post_start: BTreeSet<ContainerId>,
     /// Containers that were created and could not be started: how each ended tells when it is tried again.
     pub(super) unstarted: BTreeMap<ContainerName, ContainerId>,
-    pub(super) restarting_all: bool,
     pub(super) probes: BTreeMap<(ContainerName, ProbeKind), Probing>,
     /// Since when each declared probe ticks.
     pub(super) ticks: BTreeMap<(ContainerName, ProbeKind), Mono>,
@@ -260,7 +259,6 @@ impl Worker {
             restarts: BTreeMap::new(),
             post_start: BTreeSet::new(),
             unstarted: BTreeMap::new(),
-            restarting_all: false,
             probes: BTreeMap::new(),
             ticks: BTreeMap::new(),
             waiting: BTreeMap::new(),
