@@ -80,6 +80,10 @@ impl Worker {
         let Some(have) = self.fresh().cloned() else { return };
         self.note_exits(&have);
         let cause = self.record.stop.as_ref().map_or(StopCause::Removed, |s| s.cause);
+        // Told to go, it may still come to its deadline.
+        if let Some(pod) = self.pod.clone().filter(|_| cause == StopCause::Deleted && self.record.end.is_none()) {
+            self.past_deadline(cx, &pod);
+        }
         let grace = self.grace_left(cx);
         if !self.quiet(cx, &have, cause, grace) {
             return self.say_that_it_takes_long(cx);
@@ -199,8 +203,8 @@ impl Worker {
         }
         let text = "Pod was active on the node longer than the specified deadline";
         self.say(cx, None, false, "DeadlineExceeded", text);
+        self.status_due = true;
         self.record.end = Some(End { succeeded: false, reason: Some("DeadlineExceeded".into()), message: Some(text.into()) });
-        self.end(cx, StopCause::DeadlineExceeded, pod.grace);
         true
     }
 }

@@ -211,7 +211,7 @@ impl Worker {
     fn run(&mut self, cx: &mut Cx<'_>) {
         let Some(pod) = self.pod.clone() else { return };
         if self.past_deadline(cx, &pod) {
-            return;
+            return self.end(cx, StopCause::DeadlineExceeded, pod.grace);
         }
         if matches!(self.place, Place::Unknown) {
             self.ask_for_place(cx, &pod);
