@@ -336,11 +336,16 @@ impl Worker {
         self.status_due = true;
     }
 
-    /// The spec has changed: what was got, looked for, pulled or waited for under another reference is let go.
+    /// The spec has changed: what was got, looked for, pulled or waited for under another reference is let go. So is a wait that any edit
+    /// may have mended; only that after a pull is the image's.
     pub(super) fn drop_other_images(&mut self, cx: &mut Cx<'_>, before: &Pod, now: &Pod) {
         let reference = |pod, key| Wanted::find(pod, key).map(|want| want.spec.image);
-        let other: Vec<ImageKey> =
-            self.pulls.keys().filter(|key| reference(before, key) != reference(now, key)).cloned().collect();
+        let edited = |key: &ImageKey| before.container(key.container.as_str()) != now.container(key.container.as_str());
+        let other = self.pulls.iter().filter(|(key, pull)| {
+            let waits = matches!(pull, Pull::Backoff { after: None, .. });
+            reference(before, key) != reference(now, key) || waits && edited(key)
+        });
+        let other: Vec<ImageKey> = other.map(|(key, _)| key.clone()).collect();
         for key in &other {
             self.waiting.remove(&key.container);
         }
