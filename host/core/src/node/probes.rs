@@ -24,16 +24,16 @@ use super::worker::{Life, Probing, Worker};
 const HISTORY: usize = 32;
 
 impl Worker {
-    /// Keeps one prober for each declared probe of each running attempt, and begins the attempts that are due. While the pod ends,
-    /// readiness is still looked after.
+    /// Keeps one prober for each declared probe of each running attempt, and begins the attempts that are due. While the pod or
+    /// the container ends, readiness is still looked after.
     pub(super) fn tend_probes(&mut self, cx: &mut Cx<'_>, pod: &Pod) {
         self.begin_ticking(cx, pod);
         let Some(have) = self.last_seen() else { return };
         let mut wanted: Vec<(ContainerName, ProbeKind, ContainerId, Option<Wall>)> = Vec::new();
         for container in pod.containers.iter().filter(|c| matches!(c.kind, ContainerKind::App | ContainerKind::Sidecar)) {
             let running = have.of(container.name.as_str()).find(|a| a.state == ContainerState::Running);
-            let ends = self.life == Life::Stopping;
-            if let Some(attempt) = running.filter(|a| ends || !self.stops.contains_key(&a.id)) {
+            if let Some(attempt) = running {
+                let ends = self.life == Life::Stopping || self.stops.contains_key(&attempt.id);
                 let kinds = ProbeKind::ALL.into_iter().filter(|kind| container.probes.get(*kind).is_some());
                 let kinds = kinds.filter(|kind| !ends || *kind == ProbeKind::Readiness);
                 wanted.extend(kinds.map(|kind| (container.name.clone(), kind, attempt.id.clone(), attempt.started)));
