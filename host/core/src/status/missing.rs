@@ -8,6 +8,9 @@ use crate::pod::{Container, ContainerKind, Pod};
 use super::state::{self, RESTARTING_ALL, UNKNOWN};
 use super::{Cx, conditions, containers};
 
+/// What is said of a container that was removed because everything is started over.
+const REMOVED: &str = "The container is removed because RestartAllContainers in place";
+
 /// A status that waits for the first start: name, image and mounts, as declared.
 pub(super) fn fresh(cx: &Cx<'_>, container: &Container) -> v1::ContainerStatus {
     let pod = cx.inputs.pod;
@@ -29,6 +32,14 @@ pub(super) fn status(cx: &Cx<'_>, container: &Container, old: Option<&v1::Contai
     let mut status = fresh(cx, container);
     status.restart_count = containers::restarts(cx, container, None, old);
     let Some(old) = old else {
+        let made = cx.inputs.record.containers.get(&container.name).and_then(|record| record.attempt);
+        if let Some(made) = made.filter(|_| conditions::restarting_all(cx) && container.kind != ContainerKind::Ephemeral) {
+            // Removed in an earlier life of the agent, and counted once, whether or not that was told.
+            status.restart_count = status.restart_count.max(i32::try_from(made).unwrap_or(i32::MAX).saturating_add(1));
+            status.last_state = Some(state::terminated(state::lost(RESTARTING_ALL, REMOVED)));
+            status.state = Some(state::waiting(RESTARTING_ALL, REMOVED));
+            return status;
+        }
         match record.map(|last| state::terminated(state::remembered(last, runtime))) {
             // No other attempt will follow this one.
             Some(end) if cx.is_ending() => status.state = Some(end),
@@ -103,15 +114,14 @@ fn done_before(cx: &Cx<'_>, container: &Container, mut status: v1::ContainerStat
 
 /// A container that was removed because everything is started over.
 fn removed_for_restart(mut status: v1::ContainerStatus, old: &v1::ContainerStatus) -> v1::ContainerStatus {
-    let text = "The container is removed because RestartAllContainers in place";
     status.last_state = old.last_state.clone().or(status.last_state);
     if state::has_run(old) {
         status.restart_count = status.restart_count.max(old.restart_count.saturating_add(1));
-        status.last_state = Some(state::terminated(state::lost(RESTARTING_ALL, text)));
+        status.last_state = Some(state::terminated(state::lost(RESTARTING_ALL, REMOVED)));
     }
     let reason = old.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
     if state::has_run(old) || reason == Some(RESTARTING_ALL) {
-        status.state = Some(state::waiting(RESTARTING_ALL, text));
+        status.state = Some(state::waiting(RESTARTING_ALL, REMOVED));
     }
     status
 }
