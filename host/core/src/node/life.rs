@@ -470,7 +470,9 @@ impl Worker {
             previous: self.status.as_deref(),
             config: cx.config(),
             sandbox_ready,
-            stopped: self.life >= Life::Cleaning,
+            // Told to be over in an earlier life of the agent, and nothing of it was found running in this one.
+            stopped: self.life >= Life::Cleaning
+                || self.record.over && have.is_some_and(|have| !have.containers.iter().any(Self::runs)),
             not_given: self.not_given(),
             now: cx.now.wall,
         });
