@@ -20,9 +20,10 @@ export CARGO_MANIFEST_DIR=$PWD
 
 # What the runtime and cgroups do together.
 readonly BOTH='basics:: restarts::out_of_memory mounts::in_memory security::what_it_may probes::exec'
-# A guest's one processor is slow: the first two would wait for policies to be compiled, or to be asked thousands of times. Its kernel, 6.1,
-# maps no ids on tmpfs, on which all of its containers are.
-readonly NEVER='swap:: hostile::policies volumes::user_namespaces'
+# What a guest cannot do, and why.
+NEVER='swap:: one slow processor makes too few decisions; hostile::policies one slow processor ends them by time, not by their limits; '
+NEVER+='volumes::user_namespaces kernel 6.1 maps no ids on tmpfs, where its containers are'
+readonly NEVER
 
 current_containerd() {
     local where

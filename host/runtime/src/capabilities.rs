@@ -236,34 +236,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_that_mount_images() {
-        for (runtime, version, expected) in [
-            ("containerd", "1.6.20~ds1", Err("containerd has them from 2.1 on, and this is 1.6.20~ds1".to_owned())),
-            ("containerd", "v1.7.24", Err("containerd has them from 2.1 on, and this is v1.7.24".to_owned())),
-            ("containerd", "2.0.5", Err("containerd has them from 2.1 on, and this is 2.0.5".to_owned())),
-            ("containerd", "v2.1.0-beta.1", Ok(())),
-            ("containerd", "2.10.0", Ok(())),
-            ("containerd", "unknown", Ok(())),
-            ("cri-o", "1.30.4", Err("cri-o has them from 1.31 on, and this is 1.30.4".to_owned())),
-            ("cri-o", "1.31.0", Ok(())),
-            ("other", "0.1.0", Ok(())),
+    fn versions_that_mount_images_and_parts_of_them() {
+        for (runtime, version, images, parts) in [
+            ("containerd", "1.6.20~ds1", Some("2.1"), Some("2.2")),
+            ("containerd", "v1.7.24", Some("2.1"), Some("2.2")),
+            ("containerd", "2.0.5", Some("2.1"), Some("2.2")),
+            ("containerd", "v2.1.0-beta.1", None, Some("2.2")),
+            ("containerd", "v2.2.0", None, None),
+            ("containerd", "2.10.0", None, None),
+            ("containerd", "unknown", None, None),
+            ("cri-o", "1.30.4", Some("1.31"), Some("1.33")),
+            ("cri-o", "1.32.0", None, Some("1.33")),
+            ("cri-o", "1.33.0", None, None),
+            ("other", "0.1.0", None, None),
         ] {
-            assert_eq!(image_mounts(runtime, version), expected, "{runtime} {version}");
-        }
-    }
-
-    #[test]
-    fn versions_that_mount_parts_of_images() {
-        for (runtime, version, expected) in [
-            ("containerd", "1.6.20~ds1", Err("containerd has them from 2.2 on, and this is 1.6.20~ds1".to_owned())),
-            ("containerd", "v2.1.9", Err("containerd has them from 2.2 on, and this is v2.1.9".to_owned())),
-            ("containerd", "v2.2.0", Ok(())),
-            ("containerd", "unknown", Ok(())),
-            ("cri-o", "1.32.4", Err("cri-o has them from 1.33 on, and this is 1.32.4".to_owned())),
-            ("cri-o", "1.33.0", Ok(())),
-            ("other", "0.1.0", Ok(())),
-        ] {
-            assert_eq!(image_parts(runtime, version), expected, "{runtime} {version}");
+            let expected = |since: Option<&str>| match since {
+                Some(since) => Err(format!("{runtime} has them from {since} on, and this is {version}")),
+                None => Ok(()),
+            };
+            let found = (image_mounts(runtime, version), image_parts(runtime, version));
+            assert_eq!(found, (expected(images), expected(parts)), "{runtime} {version}");
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Most tests put their pods on one node, side by side, and wait: hence more threads than cores. Those that kill something, or
 //! bind policies, have a node of their own. Each test tells what it saw instead, with the end of the agent's log. `POLYLET_E2E_ONLY`
-//! names the tests to run by the beginnings of their names, `POLYLET_E2E_SKIP` those to be counted as skipped; `POLYLET_E2E_PART` takes a
-//! part of them, and some in any case (`1,3/4 basics:: images::`); `KUBELET` names a kubelet for the test that needs one
-//! (tests/lab/kubelet.sh).
+//! names the tests to run by the beginnings of their names, `POLYLET_E2E_SKIP` those to be counted as skipped, each with the reason
+//! (`swap:: too slow here; images:: no registry`); `POLYLET_E2E_PART` takes a part of them, and some in any case
+//! (`1,3/4 basics:: images::`); `KUBELET` names a kubelet for the test that needs one (tests/lab/kubelet.sh).
 
 mod agent;
 mod basics;
@@ -43,16 +43,15 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(THREADS);
     polylet_e2e::down_on_signals();
     let mut tests = tests();
-    if let Some(only) = named_by("POLYLET_E2E_ONLY") {
-        tests.retain(only);
+    if let Ok(only) = std::env::var("POLYLET_E2E_ONLY") {
+        tests.retain(|test| is_named(test, &only));
     }
     if let Ok(part) = std::env::var("POLYLET_E2E_PART") {
         tests =
             part_of(tests, &part).unwrap_or_else(|| panic!("POLYLET_E2E_PART: {part:?} is not like \"1,3/4 basics:: images::\""));
     }
-    if let Some(skipped) = named_by("POLYLET_E2E_SKIP") {
-        let mark = |test: Trial| if skipped(&test) { test.with_kind("POLYLET_E2E_SKIP").with_ignored_flag(true) } else { test };
-        tests = tests.into_iter().map(mark).collect();
+    if let Ok(skipped) = std::env::var("POLYLET_E2E_SKIP") {
+        tests = tests.into_iter().map(|test| skipped_for_its_reason(test, &skipped)).collect();
     }
     let conclusion = libtest_mimic::run(&arguments, tests);
     // Nobody uses it any more: the node goes with the last reference.
@@ -60,10 +59,18 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Whether a test is among those that a variable names by the beginnings of their names.
-fn named_by(variable: &str) -> Option<impl Fn(&Trial) -> bool> {
-    let names = std::env::var(variable).ok()?;
-    Some(move |test: &Trial| names.split_whitespace().any(|beginning| test.name().starts_with(beginning)))
+/// Whether a test is among those whose beginnings these are.
+fn is_named(test: &Trial, beginnings: &str) -> bool {
+    beginnings.split_whitespace().any(|beginning| test.name().starts_with(beginning))
+}
+
+/// The reason stands in front of the test's name.
+fn skipped_for_its_reason(test: Trial, skipped: &str) -> Trial {
+    let mut all = skipped.split(';').filter_map(|one| one.trim().split_once(' '));
+    match all.find(|(beginning, _)| test.name().starts_with(beginning)) {
+        Some((_, reason)) => test.with_kind(reason).with_ignored_flag(true),
+        None => test,
+    }
 }
 
 /// Tests are dealt out in turn to so many parts: those of the numbered parts, and what is named behind them.
@@ -72,10 +79,9 @@ fn part_of(tests: Vec<Trial>, part: &str) -> Option<Vec<Trial>> {
     let (numbers, parts) = part.split_once('/')?;
     let parts: usize = parts.parse().ok()?;
     let numbers: Vec<usize> = numbers.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?;
-    let named = |test: &Trial| names.split_whitespace().any(|beginning| test.name().starts_with(beginning));
     numbers.iter().all(|number| (1..=parts).contains(number)).then(|| {
         let all = tests.into_iter().enumerate();
-        all.filter(|(at, test)| numbers.contains(&(at % parts + 1)) || named(test)).map(|(_, test)| test).collect()
+        all.filter(|(at, test)| numbers.contains(&(at % parts + 1)) || is_named(test, names)).map(|(_, test)| test).collect()
     })
 }
 
