@@ -23,6 +23,7 @@ run: $(agent)
 # The same without staying: a line of JSON for each check.
 smoke: $(agent)
 	@tests/lab/install.sh --guest
+	@tests/lab/kernel.sh >/dev/null
 	@tests/quickstart/smoke.sh
 
 # Everything that CI runs. It builds for itself, and once.

@@ -15,7 +15,7 @@ stack_root() {
     mount -t proc proc /proc
     mount -t tmpfs -o mode=755 tmpfs /run
     mkdir -p /run/modules/lib/modules /run/upper /run/work /run/root
-    mount -t hostfs -o /usr/lib/uml/modules hostfs /run/modules/lib/modules
+    mount -t hostfs -o "$GUEST_KERNEL/modules" hostfs /run/modules/lib/modules
     local module
     for module in overlay veth bridge br_netfilter {ip,ip6}table_{nat,filter} xt_comment xt_conntrack xt_MASQUERADE xt_mark xt_multiport \
         xt_addrtype xt_tcpudp xt_nat; do
@@ -74,17 +74,18 @@ fi
 [[ $# -ge 2 && -d $1 ]] || { sed -n '2,9s/^# \{0,1\}//p' "$me" >&2; exit 2; }
 dir=$(realpath "$1")
 shift
-for tool in linux.uml modprobe iptables-legacy; do
+for tool in modprobe iptables-legacy; do
     command -v "$tool" >/dev/null || { echo "guest: $tool is missing: run tests/lab/install.sh --guest" >&2; exit 1; }
 done
+kernel=$("$(dirname "$me")/kernel.sh")
 rm -f "$dir"/{status,output,command,environment,console.log}
 printf '%s\0' "$@" >"$dir/command"
 { export -p | grep -v '^declare -x [A-Za-z_0-9]*$'; printf 'export GUEST_CWD=%q\n' "$PWD"; } >"$dir/environment"
 : >"$dir/output"
 
 # Its terminal is a file: whatever the caller's is.
-linux.uml "mem=${GUEST_MEMORY:-2500M}" root=/dev/root rootfstype=hostfs rootflags=/ ro "init=$me" "GUEST_DIR=$dir" con=null con0=null,fd:1 \
-    "uml_dir=$dir/uml" >"$dir/console.log" 2>&1 </dev/null &
+"$kernel/linux.uml" "mem=${GUEST_MEMORY:-2500M}" root=/dev/root rootfstype=hostfs rootflags=/ ro "init=$me" "GUEST_DIR=$dir" \
+    "GUEST_KERNEL=$kernel" con=null con0=null,fd:1 "uml_dir=$dir/uml" >"$dir/console.log" 2>&1 </dev/null &
 guest=$!
 trap 'kill "$guest"; wait "$guest"; exit 130' INT TERM
 tail --follow --lines=+1 --pid="$guest" --sleep-interval=0.2 "$dir/output" 2>/dev/null &

@@ -9,9 +9,9 @@ for option in "$@"; do
     # The test that makes the types of proto/ anew has a compiler of contracts, with the contracts that come with it; no build has.
     --test) packages+=(protobuf-compiler libprotobuf-dev) ;;
     # What guest.sh needs.
-    --guest) packages+=(user-mode-linux kmod crun) ;;
+    --guest) packages+=(patchelf kmod crun) ;;
     # What containerd.sh needs too.
-    --all) packages+=(user-mode-linux kmod crun pkg-config libseccomp-dev) ;;
+    --all) packages+=(patchelf kmod crun pkg-config libseccomp-dev) ;;
     *) echo "install: $option is no option: --test, --guest and --all are" >&2; exit 2 ;;
     esac
 done
@@ -23,7 +23,7 @@ if ! sysroot=$(rustc --print sysroot) || [[ ! -d $sysroot/lib/rustlib/wasm32-unk
 fi
 
 # What a user has from elsewhere (say, containerd.io with its own runc) serves as well, and would conflict.
-declare -A command_of=([containerd]=containerd [runc]=runc [iptables]=iptables [curl]=curl [jq]=jq [protobuf-compiler]=protoc [kmod]=modprobe [crun]=crun)
+declare -A command_of=([containerd]=containerd [runc]=runc [iptables]=iptables [curl]=curl [jq]=jq [protobuf-compiler]=protoc [kmod]=modprobe [crun]=crun [patchelf]=patchelf)
 missing=()
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null | sed -n 's/^installed //p') ||
     echo "install: not every package is there yet"

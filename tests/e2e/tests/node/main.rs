@@ -3,8 +3,7 @@
 //! Most tests put their pods on one node, side by side, and wait: hence more threads than cores. Those that kill something, or
 //! bind policies, have a node of their own. Each test tells what it saw instead, with the end of the agent's log. `POLYLET_E2E_ONLY`
 //! names the tests to run by the beginnings of their names, `POLYLET_E2E_SKIP` those to be counted as skipped, each with the reason
-//! (`swap:: too slow here; images:: no registry`); `POLYLET_E2E_PART` takes a part of them, and some in any case
-//! (`1,3/4 basics:: images::`); `KUBELET` names a kubelet for the test that needs one (tests/lab/kubelet.sh).
+//! (`swap:: too slow here; images:: no registry`); `KUBELET` names a kubelet for the test that needs one (tests/lab/kubelet.sh).
 
 mod agent;
 mod basics;
@@ -46,10 +45,6 @@ fn main() -> ExitCode {
     if let Ok(only) = std::env::var("POLYLET_E2E_ONLY") {
         tests.retain(|test| is_named(test, &only));
     }
-    if let Ok(part) = std::env::var("POLYLET_E2E_PART") {
-        tests =
-            part_of(tests, &part).unwrap_or_else(|| panic!("POLYLET_E2E_PART: {part:?} is not like \"1,3/4 basics:: images::\""));
-    }
     if let Ok(skipped) = std::env::var("POLYLET_E2E_SKIP") {
         tests = tests.into_iter().map(|test| skipped_for_its_reason(test, &skipped)).collect();
     }
@@ -71,18 +66,6 @@ fn skipped_for_its_reason(test: Trial, skipped: &str) -> Trial {
         Some((_, reason)) => test.with_kind(reason).with_ignored_flag(true),
         None => test,
     }
-}
-
-/// Tests are dealt out in turn to so many parts: those of the numbered parts, and what is named behind them.
-fn part_of(tests: Vec<Trial>, part: &str) -> Option<Vec<Trial>> {
-    let (part, names) = part.split_once(' ').unwrap_or((part, ""));
-    let (numbers, parts) = part.split_once('/')?;
-    let parts: usize = parts.parse().ok()?;
-    let numbers: Vec<usize> = numbers.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?;
-    numbers.iter().all(|number| (1..=parts).contains(number)).then(|| {
-        let all = tests.into_iter().enumerate();
-        all.filter(|(at, test)| numbers.contains(&(at % parts + 1)) || is_named(test, names)).map(|(_, test)| test).collect()
-    })
 }
 
 /// Tests with a node of their own, and tests that share one.
@@ -133,7 +116,7 @@ fn tests() -> Vec<Trial> {
             security: seccomp_by_default;
             names: resolv_conf;
             seeing: anybody_may_read_where_that_is_configured;
-            hostile: policies_that_are_refused policies_that_fail_when_asked;
+            hostile: policies_that_are_refused a_policy_that_is_costly_to_compile policies_that_fail_when_asked;
             ending: no_dead_container_is_kept;
             restarts: a_shorter_backoff;
             sources: a_single_file all_that_is_broken_at_once;

@@ -1,8 +1,8 @@
 //! Policies are swapped by the command line while a live agent asks them: no decision is lost, none is half made.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use polylet_e2e::Node;
+use polylet_e2e::{Node, patience};
 use serde_json::Value;
 
 #[allow(dead_code)] // Made for tests of the policy host, which need more of it.
@@ -49,7 +49,8 @@ pub(crate) fn ten_thousand_decisions_while_policies_are_swapped() {
     node.load("restart", "b", &b, "{}");
     let (began, mut swaps) = (Instant::now(), 1);
     while decisions.count() < DECISIONS {
-        assert!(began.elapsed() < Duration::from_secs(120), "{} decisions by {swaps} swaps in 120 s", decisions.count());
+        let count = decisions.count();
+        assert!(began.elapsed() < patience(), "{count} decisions by {swaps} swaps in {:?}", patience());
         assert!(!decisions.has_ended(), "the agent has dropped who followed, after {} decisions", decisions.count());
         node.revert("restart");
         swaps += 1;
