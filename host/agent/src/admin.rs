@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::events::Events;
 use crate::find::{self, FindError};
 use crate::policies::{Reload, Watched};
+use crate::source::Faults;
 use crate::stream::Streams;
 
 /// What the loop is asked for.
@@ -44,6 +45,8 @@ pub struct NodeAdmin {
     pub node_name: String,
     /// What has happened lately.
     pub events: Arc<Events>,
+    /// What is wrong with the manifests.
+    pub faults: Arc<Faults>,
     /// Logs, and commands in containers.
     pub streams: Streams,
     /// Decisions.
@@ -68,6 +71,7 @@ impl Admin for NodeAdmin {
                 Query::Node => {
                     let (view, sample) = query(ask, Asked::Node).await?;
                     let mut value = to_value(view)?;
+                    value["manifestErrors"] = json!(this.faults.list());
                     value["sample"] = to_value(sample.as_deref())?;
                     Ok(value)
                 }
@@ -172,7 +176,8 @@ impl NodeAdmin {
     async fn pod(&self, namespace: &str, name: &str) -> Result<PodView, AdminError> {
         let all = query(&self.ask, Asked::Pods).await?;
         find::pod(all, namespace, name, &self.node_name).map_err(|error| match &error {
-            FindError::Unknown(text) => refuse(404, text),
+            FindError::Unknown(text) if self.faults.list().is_empty() => refuse(404, text),
+            FindError::Unknown(text) => refuse(404, format!("{text}; not every manifest is used: polylet node says which")),
             FindError::Ambiguous(text) => refuse(409, text),
         })
     }

@@ -162,7 +162,11 @@ async fn ask(command: Command) -> anyhow::Result<()> {
         Command::Pods { namespace, ask } => {
             let mut pods = AdminClient::new(&ask.socket).get("/v1/pods").await?;
             if let (Some(namespace), Some(pods)) = (namespace, pods.as_array_mut()) {
+                let others = pods.len();
                 pods.retain(|pod| pod["namespace"] == namespace.as_str());
+                if pods.is_empty() && ask.output != Output::Json {
+                    eprintln!("there is no pod in namespace {namespace:?}; there are {others} in others");
+                }
             }
             let now = jiff::Timestamp::now();
             print(&ask, &pods, |pods| show::pods(pods, now, ask.output == Output::Wide))

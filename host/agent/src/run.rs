@@ -40,7 +40,7 @@ use crate::source::directory::Directory;
 use crate::source::fetch::Fetcher;
 use crate::source::limits::{Notes, StorageLimits};
 use crate::source::url::{self, Url};
-use crate::source::{Report, SourceError, watch};
+use crate::source::{Faults, Report, SourceError, watch};
 use crate::stream::Streams;
 use crate::{allocatable, policies, rotation, tell};
 
@@ -64,10 +64,12 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
 
     let watched = policies::spawn(policies.clone(), settings.policy_dir.clone(), inbox.clone());
     let settled = watched.settled.clone();
+    let faults = Arc::new(Faults::default());
     let admin = Arc::new(NodeAdmin {
         ask,
         node_name: settings.node_name.clone(),
         events: performer.events.clone(),
+        faults: faults.clone(),
         streams: Streams::new(performer.client.clone()),
         ring: ring.clone(),
         policies: policies.clone(),
@@ -83,7 +85,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     if let Some(address) = settings.health {
         tokio::spawn(polylet_server::serve_health(address, metrics.clone(), pulse.clone(), stop.clone()));
     }
-    spawn_manifests(&settings, adoptions, &settled, &performer.events, &inbox);
+    spawn_manifests(&settings, adoptions, &settled, (&performer.events, &faults), &inbox);
     spawn_runtime(&performer, hints, inbox.clone());
     if let Some((cgroups, limits)) = performer.cgroups.clone().zip(unlimited) {
         tokio::spawn(allocatable::enforce_later(cgroups, limits, performer.events.clone(), stop.clone()));
@@ -339,14 +341,15 @@ fn spawn_manifests(
     settings: &Settings,
     [of_files, of_url]: [Adoption; 2],
     settled: &tokio::sync::watch::Receiver<bool>,
-    events: &Arc<Events>,
+    (events, faults): (&Arc<Events>, &Arc<Faults>),
     inbox: &mpsc::Sender<Event>,
 ) {
     let limits = StorageLimits::of(settings);
+    let reports = |source| reports(source, limits, (events.clone(), faults.clone()), inbox.clone());
     match &settings.static_pod_path {
         Some(path) => {
             let directory = Directory::new(path, &settings.node_name).adopting(of_files).allowing(&settings.unsafe_sysctls);
-            let (every, out) = (settings.file_check, reports(Source::File, limits, events.clone(), inbox.clone()));
+            let (every, out) = (settings.file_check, reports(Source::File));
             let bound = policies_bound(settled.clone());
             tokio::spawn(async move {
                 bound.await;
@@ -360,7 +363,7 @@ fn spawn_manifests(
     }
     if let Some(found) = &settings.static_pod_url {
         let url = Url::new(found.clone(), &settings.node_name, &settings.unsafe_sysctls).adopting(of_url);
-        let (every, out) = (settings.http_check, reports(Source::Http, limits, events.clone(), inbox.clone()));
+        let (every, out) = (settings.http_check, reports(Source::Http));
         let (fetcher, bound) = (Fetcher::new(found.clone()), policies_bound(settled.clone()));
         tokio::spawn(async move {
             bound.await;
@@ -376,7 +379,12 @@ async fn policies_bound(mut settled: tokio::sync::watch::Receiver<bool>) {
 }
 
 /// Takes what is found at a source: its pods go to the node, what is wrong is told.
-fn reports(source: Source, limits: StorageLimits, events: Arc<Events>, inbox: mpsc::Sender<Event>) -> mpsc::Sender<Report> {
+fn reports(
+    source: Source,
+    limits: StorageLimits,
+    (events, faults): (Arc<Events>, Arc<Faults>),
+    inbox: mpsc::Sender<Event>,
+) -> mpsc::Sender<Report> {
     let (out, mut reports) = mpsc::channel::<Report>(4);
     let mut notes = Notes::new(limits);
     tokio::spawn(async move {
@@ -390,6 +398,7 @@ fn reports(source: Source, limits: StorageLimits, events: Arc<Events>, inbox: mp
                     tell::event(&say, &events, facts::now().wall);
                 }
             }
+            faults.set(source, report.standing);
             let Some(pods) = report.pods else { continue };
             for (pod, note) in notes.news(&pods) {
                 tracing::warn!(namespace = pod.namespace, name = pod.name, uid = %pod.uid, "{note}");

@@ -21,9 +21,10 @@ pub mod url;
 pub mod validate;
 pub mod watch;
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1;
@@ -112,6 +113,24 @@ pub struct Report {
     pub pods: Option<Vec<Arc<Pod>>>,
     /// What is wrong, where that is new.
     pub problems: Vec<SourceError>,
+    /// All that is wrong now, told before or not.
+    pub standing: Vec<String>,
+}
+
+/// What is wrong with the manifests now, by their source: for whoever asks after it was told.
+#[derive(Debug, Default)]
+pub struct Faults(Mutex<BTreeMap<&'static str, Vec<String>>>);
+
+impl Faults {
+    /// Takes what is wrong with those of one source, in place of what was.
+    pub fn set(&self, source: Source, standing: Vec<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(identity::source_name(source), standing);
+    }
+
+    /// All of it.
+    pub fn list(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().flatten().cloned().collect()
+    }
 }
 
 /// Why a manifest gives no pod. Every variant names the file.

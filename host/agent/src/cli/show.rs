@@ -141,6 +141,9 @@ pub(super) fn node(node: &Value) -> String {
     let _ = writeln!(out, "Pressure:  {}", if pressure.is_empty() { "none".to_owned() } else { pressure.join(", ") });
     let pods: Vec<String> = node["pods"].as_object().into_iter().flatten().map(|(life, n)| format!("{n} {life}")).collect();
     let _ = writeln!(out, "Pods:      {}", pods.join(", "));
+    for error in node["manifestErrors"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "error: {}", text(error));
+    }
     for (signal, reading) in node["sample"]["signals"].as_object().into_iter().flatten() {
         let _ = writeln!(out, "{signal}: {} of {}", reading["available"], reading["capacity"]);
     }

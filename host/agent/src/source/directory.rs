@@ -37,6 +37,8 @@ pub struct Directory {
     unreadable: bool,
     /// Nothing is at the path, and that has been told.
     absent: bool,
+    /// What is wrong now, as told last.
+    standing: Vec<String>,
 }
 
 /// Which files to look at.
@@ -60,6 +62,8 @@ struct Entry {
     taken_by: Option<PathBuf>,
     /// Its pod was among those that were told last.
     declares: bool,
+    /// What is wrong with it as it was last read.
+    wrong: Option<String>,
 }
 
 impl Directory {
@@ -77,6 +81,7 @@ impl Directory {
             was_directory: false,
             unreadable: false,
             absent: false,
+            standing: Vec::new(),
         }
     }
 
@@ -98,14 +103,18 @@ impl Directory {
     /// Looks again; None where there is no news.
     pub fn refresh(&mut self, scope: &Scope, now: Timestamp) -> Option<Report> {
         let mut problems = Vec::new();
+        let mut standing = Vec::new();
         self.was_directory |= self.path.is_dir();
         match list(&self.path, self.was_directory) {
             Ok(files) => {
                 if std::mem::replace(&mut self.unreadable, false) || self.absent && files.is_some() {
                     tracing::info!(path = %self.path.display(), "manifests are read again: they are there now");
                 }
-                if !std::mem::replace(&mut self.absent, files.is_none()) && self.absent {
-                    problems.push(SourceError::Absent { path: self.path.clone() });
+                let told = std::mem::replace(&mut self.absent, files.is_none());
+                if self.absent {
+                    let absent = SourceError::Absent { path: self.path.clone() };
+                    standing.push(absent.to_string());
+                    problems.extend((!told).then_some(absent));
                 }
                 let files = files.unwrap_or_default();
                 self.files.retain(|path, _| files.contains(path));
@@ -115,12 +124,16 @@ impl Directory {
             }
             Err(cause) => {
                 // Nobody may be writing a whole directory: it is told once, and what was there stays.
-                if !std::mem::replace(&mut self.unreadable, true) {
-                    problems.push(SourceError::Directory { path: self.path.clone(), cause });
-                }
+                let told = std::mem::replace(&mut self.unreadable, true);
+                let unreadable = SourceError::Directory { path: self.path.clone(), cause };
+                standing.push(unreadable.to_string());
+                problems.extend((!told).then_some(unreadable));
             }
         }
-        let pods = self.assemble(&mut problems);
+        let pods = self.assemble(&mut problems, &mut standing);
+        standing.sort();
+        let other = self.standing != standing;
+        self.standing.clone_from(&standing);
         let same = |told: &Vec<Arc<Pod>>| told.len() == pods.len() && told.iter().zip(&pods).all(|(a, b)| Arc::ptr_eq(a, b));
         let unheard = self.told.is_none() && self.unreadable;
         let news = !unheard && !self.told.as_ref().is_some_and(same);
@@ -129,7 +142,7 @@ impl Directory {
             // What none of them declares is ended from now on.
             self.adoption.iter_mut().for_each(Adoption::close);
         }
-        (news || !problems.is_empty()).then(|| Report { pods: news.then_some(pods), problems })
+        (news || other || !problems.is_empty()).then(|| Report { pods: news.then_some(pods), problems, standing })
     }
 
     fn look(&mut self, path: &Path, scope: &Scope, now: Timestamp, problems: &mut Vec<SourceError>) {
@@ -153,7 +166,7 @@ impl Directory {
                 entry.stamp = None;
                 let why = unreadable(path, &cause);
                 if entry.content.replace(why) != Some(why) {
-                    problems.push(kept(SourceError::Read { file: path.to_owned(), cause }, entry));
+                    problems.push(entry.wrong(SourceError::Read { file: path.to_owned(), cause }));
                 }
                 return;
             }
@@ -164,13 +177,14 @@ impl Directory {
             return;
         }
         entry.taken_by = None;
+        entry.wrong = None;
         let place = path.to_string_lossy();
         let origin =
             Origin { source: Source::File, place: &place, node_name: &self.node_name, seen: now, sysctls: &self.sysctls };
         let adoption = self.adoption.as_mut();
         match guarded(&place, || pod_of(&read.bytes, &origin, path, entry.pod.as_ref(), adoption)) {
             Ok(pod) => entry.pod = Some(pod),
-            Err(error) => problems.push(kept(error, entry)),
+            Err(error) => problems.push(entry.wrong(error)),
         }
     }
 
@@ -186,26 +200,25 @@ impl Directory {
 
     /// The pods of all files, in the order of their names. Of two that are the same pod, the one that was told before, since a copy beside
     /// it should end nothing; else the first.
-    fn assemble(&mut self, problems: &mut Vec<SourceError>) -> Vec<Arc<Pod>> {
+    fn assemble(&mut self, problems: &mut Vec<SourceError>, standing: &mut Vec<String>) -> Vec<Arc<Pod>> {
         let mut pods: Vec<(PathBuf, Arc<Pod>)> = Vec::new();
         let mut names: BTreeMap<String, PathBuf> = BTreeMap::new();
         let mut files: Vec<(&PathBuf, &mut Entry)> = self.files.iter_mut().collect();
         files.sort_by_key(|(_, entry)| !entry.declares);
         for (path, entry) in files {
             entry.declares = false;
+            standing.extend(entry.wrong.clone());
             let Some(pod) = &entry.pod else { continue };
             let (name, uid) = (format!("name {}", pod.full_name()), format!("uid {}", pod.uid));
             let taken = [("metadata.name", &name), ("metadata.uid", &uid)]
                 .into_iter()
                 .find_map(|(field, key)| Some((field, names.get(key)?)));
             if let Some((field, other)) = taken {
-                if entry.taken_by.as_ref() != Some(other) {
-                    entry.taken_by = Some(other.clone());
-                    let value =
-                        if field == "metadata.uid" { pod.uid.to_string() } else { format!("{}/{}", pod.namespace, pod.name) };
-                    let (file, other, pod) = (path.clone(), other.clone(), pod.clone());
-                    problems.push(SourceError::Taken { file, field, value, other, pod });
-                }
+                let value = if field == "metadata.uid" { pod.uid.to_string() } else { format!("{}/{}", pod.namespace, pod.name) };
+                let told = entry.taken_by.replace(other.clone()).as_ref() == Some(other);
+                let taken = SourceError::Taken { file: path.clone(), field, value, other: other.clone(), pod: pod.clone() };
+                standing.push(taken.to_string());
+                problems.extend((!told).then_some(taken));
                 continue;
             }
             entry.taken_by = None;
@@ -226,11 +239,15 @@ fn unreadable(path: &Path, cause: &io::Error) -> u64 {
     hasher.finish() & !1
 }
 
-/// The error, and what becomes of the pod that the file held before.
-fn kept(error: SourceError, entry: &Entry) -> SourceError {
-    match &entry.pod {
-        Some(pod) => SourceError::Kept { cause: Box::new(error), pod: pod.name.clone() },
-        None => error,
+impl Entry {
+    /// Notes the error; with what becomes of the pod that the file held before.
+    fn wrong(&mut self, error: SourceError) -> SourceError {
+        let error = match &self.pod {
+            Some(pod) => SourceError::Kept { cause: Box::new(error), pod: pod.name.clone() },
+            None => error,
+        };
+        self.wrong = Some(error.to_string());
+        error
     }
 }
 

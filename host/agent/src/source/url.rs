@@ -30,6 +30,10 @@ pub struct Url {
     told: Option<Vec<Arc<Pod>>>,
     /// Why there was no content last time.
     trouble: Option<String>,
+    /// What was wrong with the last content.
+    faults: Vec<String>,
+    /// What is wrong now, as told last.
+    standing: Vec<String>,
 }
 
 impl Url {
@@ -43,6 +47,8 @@ impl Url {
             content: None,
             told: None,
             trouble: None,
+            faults: Vec::new(),
+            standing: Vec::new(),
         }
     }
 
@@ -53,18 +59,34 @@ impl Url {
 
     /// Takes an answer; None where there is no news.
     pub fn take(&mut self, fetched: Result<Vec<u8>, FetchError>, now: Timestamp) -> Option<Report> {
+        let mut problems = Vec::new();
+        let pods = self.answered(fetched, now, &mut problems);
+        let trouble = self.trouble.iter().map(|cause| self.kept(self.fetch_error(cause)).to_string());
+        let standing: Vec<String> = trouble.chain(self.faults.iter().cloned()).collect();
+        let other = self.standing != standing;
+        self.standing.clone_from(&standing);
+        (pods.is_some() || other || !problems.is_empty()).then_some(Report { pods, problems, standing })
+    }
+
+    /// The pods, where they are news.
+    fn answered(
+        &mut self,
+        fetched: Result<Vec<u8>, FetchError>,
+        now: Timestamp,
+        problems: &mut Vec<SourceError>,
+    ) -> Option<Vec<Arc<Pod>>> {
         let bytes = match fetched {
             Ok(bytes) if bytes.is_empty() => {
                 self.content = None;
-                let problem = self.troubled("the answer is empty: no pod is declared".to_owned());
+                self.faults.clear();
+                problems.extend(self.troubled("the answer is empty: no pod is declared".to_owned()));
                 let news = self.told.as_ref().is_none_or(|told| !told.is_empty());
-                return (news || problem.is_some())
-                    .then(|| Report { pods: news.then(|| self.tell(Vec::new())), problems: problem.into_iter().collect() });
+                return news.then(|| self.tell(Vec::new()));
             }
             Ok(bytes) => bytes,
             Err(error) => {
-                let problem = self.troubled(chain(&error)).map(|problem| self.kept(problem));
-                return problem.map(|problem| Report { pods: None, problems: vec![problem] });
+                problems.extend(self.troubled(chain(&error)).map(|problem| self.kept(problem)));
+                return None;
             }
         };
         if self.trouble.take().is_some() {
@@ -76,11 +98,17 @@ impl Url {
         if self.content.replace(content) == Some(content) {
             return None;
         }
-        let mut problems = Vec::new();
-        match guarded(&self.url.shown(), || self.pods_of(&bytes, now, &mut problems)) {
-            Ok(pods) => Some(Report { pods: Some(self.tell(pods)), problems }),
-            Err(error) => Some(Report { pods: None, problems: vec![self.kept(error)] }),
-        }
+        let mut left_out = Vec::new();
+        let pods = match guarded(&self.url.shown(), || self.pods_of(&bytes, now, &mut left_out)) {
+            Ok(pods) => Some(self.tell(pods)),
+            Err(error) => {
+                left_out = vec![self.kept(error)];
+                None
+            }
+        };
+        self.faults = left_out.iter().map(ToString::to_string).collect();
+        problems.append(&mut left_out);
+        pods
     }
 
     /// The pods of an answer. Of two that are the same pod the later one is left out; anything else that is wrong makes the whole
@@ -124,7 +152,11 @@ impl Url {
     fn troubled(&mut self, cause: String) -> Option<SourceError> {
         let known = self.trouble.as_ref() == Some(&cause);
         self.trouble = Some(cause.clone());
-        (!known).then(|| SourceError::Fetch { url: self.url.shown(), cause })
+        (!known).then(|| self.fetch_error(&cause))
+    }
+
+    fn fetch_error(&self, cause: &str) -> SourceError {
+        SourceError::Fetch { url: self.url.shown(), cause: cause.to_owned() }
     }
 
     fn kept(&self, error: SourceError) -> SourceError {
@@ -174,6 +206,7 @@ mod tests {
             let Some(report) = self.url.take(fetched, Timestamp::from_second(self.now).unwrap()) else {
                 return ("=".to_owned(), Vec::new());
             };
+            assert!(report.problems.iter().all(|problem| report.standing.contains(&problem.to_string())), "{report:?}");
             let names = |pods: Vec<Arc<Pod>>| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>().join(" ");
             (report.pods.map_or("=".to_owned(), names), report.problems.iter().map(ToString::to_string).collect())
         }

@@ -254,6 +254,9 @@ pub(crate) fn a_table_of_pods(node: &Node) {
         let ends = matches!(row[..], [.., "main", "in", _, "s", "waits", _, "s", "liveness=ok"]);
         ends && row[2..4] == ["1/2", "CrashLoopBackOff"] && row[4] != "0"
     });
+    let other = node.cli(&["pods", "-n", "defualt"]);
+    let said = String::from_utf8(other.stderr).expect("text");
+    assert!(other.status.success() && said.starts_with("there is no pod in namespace \"defualt\"; there are "), "{said}");
 }
 
 pub(crate) fn anybody_may_read_where_that_is_configured() {

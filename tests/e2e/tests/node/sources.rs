@@ -42,6 +42,14 @@ pub(crate) fn a_reference_to_a_secret(node: &Node) {
     node.until_true("the agent names the field", told);
     node.pod("after-secret", SLEEP).until_ready();
     assert!(secret.now().is_none(), "it is not taken");
+    let listed = || {
+        node.node()["manifestErrors"].as_array().is_some_and(|all| all.iter().any(|told| told.as_str().unwrap().contains(why)))
+    };
+    assert!(listed(), "{}", node.node());
+    let missed = String::from_utf8(node.cli(&["describe", "secret"]).stderr).expect("text");
+    assert!(missed.ends_with("; not every manifest is used: polylet node says which\n"), "{missed}");
+    secret.remove();
+    node.until_true("it is not listed any more", || !listed());
     assert_eq!(steady.now().map(|view| view.picture()), Some(before.picture()));
 }
 

@@ -103,6 +103,37 @@ fn a_directory_that_is_gone_keeps_its_pods() {
 }
 
 #[test]
+fn what_is_wrong_stands_until_it_is_right() {
+    let mut world = World::new();
+    let standing = |world: &mut World| {
+        world.now += 1;
+        let place = format!("{}/", world.dir.path().display());
+        let report = world.pods.refresh(&Scope::All, Timestamp::from_second(world.now).unwrap());
+        report.map(|report| report.standing.iter().map(|told| told.replace(&place, "")).collect::<Vec<_>>())
+    };
+    world.write("a.yaml", &pod("a", "i"));
+    world.write("b.yaml", &pod("A_", "i"));
+    world.write("c.yaml", &pod("a", "i"));
+    let bad = |world: &World| {
+        let told = world.pods.standing.iter().find(|told| told.contains("b.yaml")).cloned().unwrap();
+        told.replace(&format!("{}/", world.dir.path().display()), "")
+    };
+    let taken = "manifest c.yaml: metadata.name \"default/a-n1\" is declared by a.yaml already; each pod needs its own";
+    let first = standing(&mut world).unwrap();
+    assert_eq!(first, [bad(&world), taken.to_owned()]);
+    assert!(first[0].starts_with("manifest b.yaml: metadata.name: "), "{first:?}");
+    // Told once, and true all the time: what comes beside it does not make it less so.
+    assert_eq!(standing(&mut world), None);
+    world.write("d.yaml", &pod("d", "i"));
+    assert_eq!(standing(&mut world).unwrap(), first);
+    // A file that goes changes no pod, and is news all the same.
+    world.remove("b.yaml");
+    assert_eq!(standing(&mut world).unwrap(), [taken]);
+    world.write("c.yaml", &pod("c", "i"));
+    assert_eq!(standing(&mut world).unwrap(), [""; 0]);
+}
+
+#[test]
 fn files_come_change_and_go() {
     let mut world = World::new();
     world.write("b.yaml", &pod("web", "i"));
