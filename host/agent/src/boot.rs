@@ -30,6 +30,7 @@ use crate::allocatable;
 use crate::askers::{Answered, Askers};
 use crate::context::{Current, RuntimeFeatures, node_context, storage_of_root};
 use crate::events::Events;
+use crate::network;
 use crate::perform::{Performer, Prepared, chain};
 use crate::resolv_conf;
 use crate::sampling::Sampler;
@@ -81,6 +82,7 @@ async fn boot_on(settings: &Settings, metrics: &Arc<Metrics>, kernel: &Path) -> 
     let Machine { machine, storage, version, cgroups, tunables } = look_at_machine(settings, kernel)?;
     // It is read again for each sandbox: a node whose file is bad from the beginning says so at once.
     resolv_conf::read(&settings.resolv_conf)?;
+    let network = network::render(settings)?;
     let id_ranges = Arc::new(IdRanges::find(&settings.paths, settings.ids_per_pod, settings.max_pods)?);
     let client = connect(settings, metrics)?;
     let of_root = lock_root(settings).await?;
@@ -135,6 +137,9 @@ async fn boot_on(settings: &Settings, metrics: &Arc<Metrics>, kernel: &Path) -> 
         tracing::warn!(error = chain(&error), "mounts are not propagated to containers that ask for it");
     }
     adjust_oom_score(settings.oom_score_adj);
+    if let Some(text) = network {
+        network::write(settings, text, &client).await?;
+    }
     // As upstream has it: a node goes on without, its runtime may know a range of its own.
     if !settings.pod_cidr.is_empty()
         && let Err(error) = client.update_runtime_config(&settings.pod_cidr).await

@@ -115,6 +115,9 @@ pub fn load(flags: &Flags) -> Result<Loaded, ConfigError> {
     if let Some(path) = &flags.polylet_config
         && let Some(mut map) = layers::read(path, polylet::KIND, polylet::FIELDS, &mut found)
     {
+        let mut errors = Findings::default();
+        polylet::check(&map, &mut errors);
+        found.add(&Layer::File(path.clone()), errors, Findings::default());
         layers::rebase(&mut map, polylet::FIELDS, path);
         polylet::apply(&map, &mut settings);
     }

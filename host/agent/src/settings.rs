@@ -123,6 +123,8 @@ pub struct Settings {
     pub admin_socket: PathBuf,
     /// Bounds that policies live in.
     pub policy_bounds: PolicyBounds,
+    /// The CNI configuration that this node writes; None: it writes none.
+    pub network: Option<NetworkTemplate>,
 }
 
 /// What becomes of settings of the kernel that are not as a node needs them.
@@ -133,6 +135,21 @@ pub enum KernelTunables {
     /// They are set, as upstream does it.
     #[default]
     Set,
+}
+
+/// A CNI configuration, and what it is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkTemplate {
+    /// `network.template`: the file of the template.
+    pub template: PathBuf,
+    /// `network.file`: where the configuration is written; None: into the runtime's directory, as
+    /// [`NetworkTemplate::DEFAULT_NAME`].
+    pub file: Option<PathBuf>,
+}
+
+impl NetworkTemplate {
+    /// Name of the file where none is given.
+    pub const DEFAULT_NAME: &str = "10-polylet.conflist";
 }
 
 /// When the logs of containers are rotated, and what is kept of them.
@@ -267,6 +284,7 @@ impl Settings {
             state_dir: root.join("polylet"),
             admin_socket: root.join("polylet.sock"),
             policy_bounds: PolicyBounds::default(),
+            network: None,
         }
     }
 

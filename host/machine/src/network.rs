@@ -1,7 +1,9 @@
-//! What the CNI configuration shows: the runtime reads it itself, and says only whether the network is ready.
+//! The CNI configuration: what it shows, since the runtime reads it itself and says only whether the network is ready, and how a node
+//! that is asked to writes one.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -43,6 +45,23 @@ pub enum CniError {
         /// File and what is wrong with it.
         refused: Vec<String>,
     },
+    /// What would be written is no configuration.
+    #[error("{}: {why}", file.display())]
+    Invalid {
+        /// The file that was to be written.
+        file: PathBuf,
+        /// What is wrong with its text.
+        why: String,
+    },
+    /// The file cannot be written.
+    #[error("write the CNI configuration {}", file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
 }
 
 /// The configuration that a runtime takes: of the files ending in `.conf`, `.conflist` or `.json` the first valid one, by name.
@@ -51,8 +70,7 @@ pub fn configuration(dir: &Path) -> Result<CniNetwork, CniError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        if matches!(ending, Some("conf" | "conflist" | "json")) {
+        if is_configuration(&path) {
             files.push(path);
         }
     }
@@ -68,13 +86,50 @@ pub fn configuration(dir: &Path) -> Result<CniNetwork, CniError> {
     Err(if refused.is_empty() { CniError::Empty { path } } else { CniError::NoneValid { path, refused } })
 }
 
+/// Whether runtimes read a file of this name.
+pub fn is_configuration(file: &Path) -> bool {
+    matches!(file.extension().and_then(|ending| ending.to_str()), Some("conf" | "conflist" | "json"))
+}
+
+/// Writes a configuration, whole or not at all, for root alone to read: it may hold what plugins log in with. False: it stood there
+/// already, and the file is not touched, which would have the runtime load it again.
+///
+/// # Errors
+/// [`CniError::Invalid`] where a runtime would refuse it, [`CniError::Write`].
+pub fn write(file: &Path, text: &str) -> Result<bool, CniError> {
+    parse_text(file, text.as_bytes()).map_err(|why| CniError::Invalid { file: file.to_owned(), why })?;
+    if fs::read(file).is_ok_and(|there| there == text.as_bytes()) {
+        return Ok(false);
+    }
+    let dir = file.parent().unwrap_or(Path::new("/"));
+    // No runtime reads a file of such a name.
+    let aside = file.with_extension("polylet-new");
+    let written = || {
+        fs::create_dir_all(dir)?;
+        match fs::remove_file(&aside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside)?;
+        new.write_all(text.as_bytes())?;
+        new.sync_all()?;
+        fs::rename(&aside, file)?;
+        File::open(dir)?.sync_all()
+    };
+    written().map_err(|cause| CniError::Write { file: file.to_owned(), cause })?;
+    Ok(true)
+}
+
 fn parse(file: &Path) -> Result<CniNetwork, String> {
     let size = fs::metadata(file).map_err(|error| error.to_string())?.len();
     if size > MAX_BYTES {
         return Err(format!("larger than {MAX_BYTES} bytes"));
     }
-    let text = fs::read(file).map_err(|error| error.to_string())?;
-    let value: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    parse_text(file, &fs::read(file).map_err(|error| error.to_string())?)
+}
+
+fn parse_text(file: &Path, text: &[u8]) -> Result<CniNetwork, String> {
+    let value: Value = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let word = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let kind = |plugin: &Value| word(plugin, "type").filter(|kind| !kind.is_empty()).ok_or("a plugin has no type");
     let is_list = file.extension().is_some_and(|ending| ending == "conflist");
@@ -87,7 +142,11 @@ fn parse(file: &Path) -> Result<CniNetwork, String> {
     if plugins.is_empty() {
         return Err("the list of plugins is empty".to_owned());
     }
-    Ok(CniNetwork { name: word(&value, "name").unwrap_or_default(), file: file.to_owned(), plugins })
+    let name = word(&value, "name").filter(|name| !name.is_empty());
+    if is_list && name.is_none() {
+        return Err("it has no name".to_owned());
+    }
+    Ok(CniNetwork { name: name.unwrap_or_default(), file: file.to_owned(), plugins })
 }
 
 /// Far more than any configuration; a bound all the same.
@@ -95,6 +154,8 @@ const MAX_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     fn dir(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -111,6 +172,7 @@ mod tests {
             ("00-readme.txt", "not looked at"),
             ("05-broken.conf", "{"),
             ("07-empty.conflist", r#"{"name":"e","plugins":[]}"#),
+            ("08-nameless.conflist", r#"{"plugins":[{"type":"bridge"}]}"#),
             ("10-bridge.conflist", r#"{"cniVersion":"0.4.0","name":"pods","plugins":[{"type":"bridge"},{"type":"portmap"}]}"#),
             ("99-loopback.conf", r#"{"name":"lo","type":"loopback"}"#),
         ]);
@@ -136,5 +198,30 @@ mod tests {
         );
         let error = configuration(Path::new("/no/such/directory")).expect_err("absent");
         assert_eq!(error.to_string(), "read CNI configuration directory /no/such/directory");
+    }
+
+    #[test]
+    fn a_configuration_is_written_whole_and_only_when_it_changes() {
+        const TEXT: &str = r#"{"name":"pods","plugins":[{"type":"bridge"}]}"#;
+        let dir = dir(&[]);
+        let file = dir.path().join("net.d/10-pods.conflist");
+        assert!(write(&file, TEXT).expect("write"));
+        let inode = |file: &Path| fs::metadata(file).map(|meta| (meta.ino(), meta.mode() & 0o777)).expect("it is there");
+        let before = inode(&file);
+        assert_eq!(before.1, 0o600);
+        assert!(!write(&file, TEXT).expect("nothing to do"));
+        assert_eq!(inode(&file), before, "the runtime has nothing to load");
+        // What an agent that was killed left behind is in nobody's way.
+        fs::write(file.with_extension("polylet-new"), "half").expect("write");
+        assert!(write(&file, &TEXT.replace("pods", "others")).expect("write"));
+        assert_eq!(configuration(&dir.path().join("net.d")).expect("valid").name, "others");
+        assert_eq!(fs::read_dir(dir.path().join("net.d")).expect("list").count(), 1);
+
+        let error = write(&file, "{").expect_err("no JSON").to_string().replace(&dir.path().display().to_string(), "DIR");
+        assert_eq!(error, "DIR/net.d/10-pods.conflist: EOF while parsing an object at line 1 column 1");
+        assert_eq!(configuration(&dir.path().join("net.d")).expect("as it was").name, "others");
+        fs::create_dir(dir.path().join("taken.conf")).expect("make a directory");
+        let error = write(&dir.path().join("taken.conf"), r#"{"type":"bridge"}"#).expect_err("a directory");
+        assert!(matches!(error, CniError::Write { .. }), "{error}");
     }
 }

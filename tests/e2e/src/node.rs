@@ -279,6 +279,15 @@ kernelTunables: leave
         lab(&self.dir, "exec", command)
     }
 
+    /// What the runtime tells of itself under a name, as text; empty where it tells nothing.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn runtime_info(&self, name: &str) -> String {
+        let status = self.runtime.block_on(self.cri.status(true)).expect("the runtime's status");
+        status.info.get(name).cloned().unwrap_or_default()
+    }
+
     /// Every container that the runtime has, of all pods.
     pub fn containers(&self) -> Vec<cri::Container> {
         self.runtime.block_on(self.cri.list_containers(None)).expect("list containers")

@@ -8,7 +8,8 @@ use super::duration;
 use super::schema::Shape::{Bool, Duration, Object, OneOf, Path as PathShape};
 use super::schema::Stand::Honoured;
 use super::schema::{Field, Shape};
-use crate::settings::{KernelTunables, Settings};
+use crate::document::field::{At, Findings};
+use crate::settings::{KernelTunables, NetworkTemplate, Settings};
 
 /// Kind and version of the file.
 pub(super) const KIND: (&str, &str) = ("polylet.io/v1alpha1", "PolyletConfiguration");
@@ -25,6 +26,7 @@ pub(super) const FIELDS: &[Field] = &[
     row("adminSocket", "string", "''", PathShape),
     row("kernelTunables", "string", "set", OneOf(&["leave", "set"])),
     row("policies", "PolicyBounds", "null", Object(BOUNDS)),
+    row("network", "NetworkTemplate", "null", Object(NETWORK)),
 ];
 
 /// What policies may do.
@@ -34,6 +36,24 @@ const BOUNDS: &[Field] = &[
     row("evictStatic", "*bool", "false", Bool),
     row("probeMercy", "*duration", "1m", Duration),
 ];
+
+/// The CNI configuration that this node writes.
+const NETWORK: &[Field] =
+    &[row("template", "string", "''", PathShape), row("file", "string", NetworkTemplate::DEFAULT_NAME, PathShape)];
+
+/// Checks what no field shows alone. `map` is as it was written.
+pub(super) fn check(map: &Map<String, Value>, errors: &mut Findings) {
+    let Some(network) = map.get("network").and_then(Value::as_object) else { return };
+    let given = |name: &str| network.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let at = |name: &str| At::of("network").child(name);
+    match (given("template"), given("file")) {
+        (None, Some(_)) => errors.required(&at("template"), "it is what network.file is made of"),
+        (_, Some(file)) if !polylet_machine::network::is_configuration(Path::new(file)) => {
+            errors.invalid(&at("file"), file, "must end in .conflist, .conf or .json, or no runtime reads it");
+        }
+        _ => {}
+    }
+}
 
 /// Takes a checked document over into the settings.
 pub(super) fn apply(map: &Map<String, Value>, settings: &mut Settings) {
@@ -50,6 +70,11 @@ pub(super) fn apply(map: &Map<String, Value>, settings: &mut Settings) {
             *slot = path;
         }
     }
+    let network = map.get("network").and_then(Value::as_object).cloned().unwrap_or_default();
+    let path = |name: &str| {
+        network.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(|text| Path::new(text).to_owned())
+    };
+    settings.network = path("template").map(|template| NetworkTemplate { template, file: path("file") });
     settings.kernel_tunables = match map.get("kernelTunables").and_then(Value::as_str) {
         Some("leave") => KernelTunables::Leave,
         _ => KernelTunables::Set,
@@ -92,7 +117,7 @@ mod tests {
         let mut paths = paths.iter().map(String::as_str);
         let expected = leaves(FIELDS, "");
         let expected = expected.iter().map(|(name, default)| match *default {
-            "''" => (name.as_str(), paths.next().unwrap()),
+            "''" if !name.contains('.') => (name.as_str(), paths.next().unwrap()),
             default => (name.as_str(), default),
         });
         assert_eq!(found, expected.collect::<Vec<_>>());

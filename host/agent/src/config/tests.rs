@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::config::schema::Shape;
 use crate::flags::{FIELDS, SWITCHES};
-use crate::settings::{Found, KernelTunables, LogRotation};
+use crate::settings::{Found, KernelTunables, LogRotation, NetworkTemplate};
 use crate::source::fetch::ManifestUrl;
 use polylet_core::config::{Quantity, Rate};
 use polylet_machine::facts::MachineFacts;
@@ -287,6 +287,20 @@ fn our_own_file() {
     let bounds = settings.policy_bounds;
     assert_eq!((bounds.allow_give_up, bounds.allow_tier, bounds.evict_static), (false, true, true));
     assert_eq!(bounds.probe_mercy, Duration::from_secs(5));
+}
+
+#[test]
+fn a_network_is_written_of_a_template_only() {
+    assert_eq!(World::new().polylet("network: {}").settings().network, None);
+    World::new()
+        .polylet("network: {file: /etc/cni/net.d/10-pods.conflist}")
+        .problems(&["polylet.yaml: network.template: Required value: it is what network.file is made of"]);
+    World::new().polylet("network: {template: pods.j2, file: net.d/pods.yaml}").problems(&[
+        "polylet.yaml: network.file: Invalid value: \"net.d/pods.yaml\": must end in .conflist, .conf or .json, or no runtime reads it",
+    ]);
+    let world = World::new().polylet("network: {template: pods.j2}");
+    let template = world.dir.path().join("pods.j2");
+    assert_eq!(world.settings().network, Some(NetworkTemplate { template, file: None }));
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn tests() -> Vec<Trial> {
             rotation: no_line_is_lost;
             url: pods_of_a_url;
             images: pulled_from_a_registry;
-            network: both_families_and_a_failure the_runtime_is_told_the_range two_nodes;
+            network: both_families_and_a_failure the_runtime_is_told_the_range written_of_a_template two_nodes;
             switch: static_pods_of_a_kubelet_run_on from_a_kubelet_and_back;
             trouble: the_runtime_is_silent no_network_is_configured what_is_removed_comes_back;
             volumes: fields_in_files behind_gates;

@@ -123,6 +123,45 @@ pub(crate) fn the_runtime_is_told_the_range() {
     assert!(view.ip().starts_with("10.99.8."), "{}", view.ip());
 }
 
+pub(crate) fn written_of_a_template() {
+    let node = Node::without_agent();
+    let networks = Path::new(node.env("CNI_CONF_DIR"));
+    std::fs::remove_file(networks.join("10-polylet.conflist")).expect("remove the lab's network");
+    let template = node.dir().join("network.j2");
+    let ranges = r#"{"cniVersion": "0.4.0", "name": "{{ nodeName }}", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true,
+        "forceAddress": true, "ipam": {"type": "host-local", "dataDir": "DIR/cni/ipam",
+         "ranges": [{% for cidr in podCIDRs %}[{"subnet": "{{ cidr }}"}]{% if not loop.last %}, {% endif %}{% endfor %}]}}]}"#;
+    let ranges = ranges.replace("DIR", &node.dir().display().to_string());
+    std::fs::write(&template, ranges.replace("podCIDRs", "podCIDR")).expect("write a template");
+    node.append("polylet.yaml", "network: {template: network.j2}\n");
+    node.append("config.yaml", "podCIDR: 10.99.5.0/24\n");
+
+    let refused = node.agent_command().output().expect("start an agent");
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let expected = format!("{} (network.template): line 3: undefined value", template.display());
+    assert!(!refused.status.success() && told.contains(&expected), "{told}");
+    assert_eq!(std::fs::read_dir(networks).expect("list the networks").count(), 0);
+
+    std::fs::write(&template, ranges).expect("write a template");
+    node.start_agent();
+    let first = node.pod("templated", SLEEP);
+    let view = first.until_ready();
+    assert!(view.ip().starts_with("10.99.5."), "{}", view.ip());
+    first.remove();
+    first.until_gone();
+
+    // Another range replaces it, and containerd takes it up.
+    node.end_agent(Signal::TERM);
+    let config = node.dir().join("config.yaml");
+    let text = std::fs::read_to_string(&config).expect("the configuration");
+    std::fs::write(&config, text.replace("10.99.5.0/24", "10.99.6.0/24")).expect("write the configuration");
+    node.start_agent();
+    node.until_true("containerd has loaded it", || node.runtime_info("cniconfig").contains("10.99.6.0/24"));
+    let view = node.pod("templated-anew", SLEEP).until_ready();
+    assert!(view.ip().starts_with("10.99.6."), "{}", view.ip());
+    assert_eq!(std::fs::read_dir(networks).expect("list the networks").count(), 1);
+}
+
 pub(crate) fn two_nodes() {
     let [one, two] = [1, 2].map(Node::numbered);
     one.link(&two);
