@@ -101,6 +101,7 @@ async fn boot_on(settings: &Settings, metrics: &Arc<Metrics>, kernel: &Path) -> 
             client.endpoint()
         );
     }
+    let network = network::plan(settings, network, &client).await?;
     for degraded in &capabilities.degraded {
         tracing::info!("{degraded}");
     }
@@ -137,8 +138,8 @@ async fn boot_on(settings: &Settings, metrics: &Arc<Metrics>, kernel: &Path) -> 
         tracing::warn!(error = chain(&error), "mounts are not propagated to containers that ask for it");
     }
     adjust_oom_score(settings.oom_score_adj);
-    if let Some(text) = network {
-        network::write(settings, text, &client).await?;
+    if let Some(planned) = network {
+        network::write(planned).await?;
     }
     // As upstream has it: a node goes on without, its runtime may know a range of its own.
     if !settings.pod_cidr.is_empty()

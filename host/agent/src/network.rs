@@ -78,12 +78,22 @@ fn fill(template: &str, pod_cidr: &str, node_name: &str) -> anyhow::Result<Strin
     })
 }
 
-/// Writes what [`render`] made. A runtime that watches its directory loads it by itself.
+/// A CNI configuration that a runtime can read, and where it is to be written.
+#[derive(Debug)]
+pub struct Planned {
+    template: PathBuf,
+    text: String,
+    file: PathBuf,
+    /// The directory that the runtime reads, where it tells.
+    read_from: Option<PathBuf>,
+}
+
+/// Where what [`render`] made is to be written. Changes nothing.
 ///
 /// # Errors
-/// The text is no CNI configuration, the file cannot be written, or it is not known where to.
-pub async fn write(settings: &Settings, text: String, client: &Client) -> anyhow::Result<()> {
-    let Some(NetworkTemplate { template, file }) = settings.network.clone() else { return Ok(()) };
+/// The text is no CNI configuration, or it is not known where to.
+pub async fn plan(settings: &Settings, text: Option<String>, client: &Client) -> anyhow::Result<Option<Planned>> {
+    let Some((NetworkTemplate { template, file }, text)) = settings.network.clone().zip(text) else { return Ok(None) };
     let read_from = directory(client).await;
     let file = match (file, &read_from) {
         (Some(file), _) => file,
@@ -93,10 +103,18 @@ pub async fn write(settings: &Settings, text: String, client: &Client) -> anyhow
             client.endpoint()
         ),
     };
+    network::check(&file, &text).with_context(|| format!("what {} (network.template) makes", template.display()))?;
+    Ok(Some(Planned { template, text, file, read_from }))
+}
+
+/// Writes it. A runtime that watches its directory loads it by itself.
+///
+/// # Errors
+/// The file cannot be written.
+pub async fn write(planned: Planned) -> anyhow::Result<()> {
     let write = move || -> anyhow::Result<()> {
-        let written =
-            network::write(&file, &text).with_context(|| format!("what {} (network.template) makes", template.display()))?;
-        let what = if written { "written" } else { "as it was" };
+        let Planned { template, text, file, read_from } = planned;
+        let what = if network::write(&file, &text)? { "written" } else { "as it was" };
         tracing::info!(file = %file.display(), template = %template.display(), "the CNI configuration is {what}");
         if let Some(dir) = read_from {
             warn_of_others(&file, &dir);
@@ -108,8 +126,9 @@ pub async fn write(settings: &Settings, text: String, client: &Client) -> anyhow
 
 /// A configuration that no runtime will take is of no use: the first one by name is the one.
 fn warn_of_others(file: &Path, dir: &Path) {
+    let same = |one: &Path| fs::canonicalize(one).ok().zip(fs::canonicalize(file).ok()).is_some_and(|(one, other)| one == other);
     match configuration(dir) {
-        Ok(first) if first.file.file_name() == file.file_name() => {}
+        Ok(first) if same(&first.file) => {}
         Ok(first) => tracing::warn!(
             file = %file.display(),
             "the runtime takes another CNI configuration than the one written of network.template: {}, the first by name in {}",

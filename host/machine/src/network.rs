@@ -91,13 +91,21 @@ pub fn is_configuration(file: &Path) -> bool {
     matches!(file.extension().and_then(|ending| ending.to_str()), Some("conf" | "conflist" | "json"))
 }
 
+/// Whether the text can be the configuration of that file.
+///
+/// # Errors
+/// [`CniError::Invalid`] where a runtime would refuse it.
+pub fn check(file: &Path, text: &str) -> Result<(), CniError> {
+    parse_text(file, text.as_bytes()).map(drop).map_err(|why| CniError::Invalid { file: file.to_owned(), why })
+}
+
 /// Writes a configuration, whole or not at all, for root alone to read: it may hold what plugins log in with. False: it stood there
 /// already, and the file is not touched, which would have the runtime load it again.
 ///
 /// # Errors
-/// [`CniError::Invalid`] where a runtime would refuse it, [`CniError::Write`].
+/// As [`check`], and [`CniError::Write`].
 pub fn write(file: &Path, text: &str) -> Result<bool, CniError> {
-    parse_text(file, text.as_bytes()).map_err(|why| CniError::Invalid { file: file.to_owned(), why })?;
+    check(file, text)?;
     if fs::read(file).is_ok_and(|there| there == text.as_bytes()) {
         return Ok(false);
     }
