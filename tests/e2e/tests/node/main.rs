@@ -98,7 +98,6 @@ fn skipped_without_a_kubelet(test: Trial) -> Trial {
 fn tests() -> Vec<Trial> {
     tests! {
         alone {
-            swap: ten_thousand_decisions_while_policies_are_swapped;
             agent: killed_while_pods_run_and_one_waits killed_during_a_graceful_end killed_during_init
                    killed_and_what_runs_still_counts told_to_stop_while_pods_start
                    manifests_that_change_while_no_agent_runs told_to_stop a_second_one_is_refused
@@ -120,6 +119,8 @@ fn tests() -> Vec<Trial> {
             ending: no_dead_container_is_kept;
             restarts: a_shorter_backoff;
             sources: a_single_file all_that_is_broken_at_once;
+            // Last, when little runs beside it: it is the one that works rather than waits.
+            swap: ten_thousand_decisions_while_policies_are_swapped;
         }
         together {
             basics: a_pod_is_what_its_manifest_says host_network shared_process_namespace termination_messages
